@@ -1,0 +1,1 @@
+"""Every published number, each measured beside its baseline in the same run."""

@@ -1,0 +1,1 @@
+"""Networks, weights and the runtimes that execute them."""

@@ -1,0 +1,1 @@
+"""Image and signal operations: one op per file, a torch reference that is also the CPU path, Triton bodies beside it."""

@@ -1,0 +1,47 @@
+"""The root of every error this project raises on purpose."""
+
+from __future__ import annotations
+
+
+class LiveAnchorError(Exception):
+    """Base of all typed errors.
+
+    Attributes:
+        code: Stable machine-readable slug; the last path segment of the problem+json `type`.
+        retryable: True when the same call may succeed later without changes.
+    """
+
+    code: str = "internal_error"
+    retryable: bool = False
+
+
+class InvalidInputError(LiveAnchorError):
+    """A caller handed in something that can never work: HTTP 4xx, exit code 2.
+
+    Args:
+        field: Name of the offending field, flag or argument.
+        got: What came, shortened, without secrets.
+        allowed: What would be accepted.
+        detail: One sentence for a person; built from the three above when empty.
+    """
+
+    code = "invalid_input"
+
+    def __init__(self, field: str, got: str, allowed: str, detail: str = "") -> None:
+        """Keep every argument in `args`, so that the error survives pickling between processes."""
+        super().__init__(field, got, allowed, detail)
+        self.field = field
+        self.got = got
+        self.allowed = allowed
+        self.detail = detail
+
+    def __str__(self) -> str:
+        """One line: the field, what came, what is allowed."""
+        head = self.detail or f"{self.field}: got {self.got}"
+        return f"{head} (allowed: {self.allowed})"
+
+
+class ShapeError(InvalidInputError):
+    """An array or tensor of the wrong shape or dtype reached a typed boundary."""
+
+    code = "invalid_shape"

@@ -1,0 +1,146 @@
+"""Values that travel between stages. Frozen, arrays are numpy, every array is treated as read-only by its receiver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+SAMPLE_RATE_HZ = 16_000
+MOTION_FPS = 25
+SAMPLES_PER_FRAME = SAMPLE_RATE_HZ // MOTION_FPS
+FEATURE_RATE_HZ = 50
+ROWS_PER_FRAME = FEATURE_RATE_HZ // MOTION_FPS
+CROP_SIZE = 512
+"""Side of the square face crop in pixels, every family."""
+
+F32 = NDArray[np.float32]
+U8 = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class AudioChunk:
+    """Speech of one session.
+
+    Attributes:
+        pcm: float32 (n,), mono, 16 kHz, nominally -1..1.
+        pts_samples: Index of the first sample since the session's start.
+        epoch: Raised by every interruption; work of an older epoch is dropped.
+    """
+
+    pcm: F32
+    pts_samples: int
+    epoch: int = 0
+
+
+@dataclass(frozen=True)
+class FeatureRows:
+    """Audio features.
+
+    Attributes:
+        rows: float32 (t, d).
+        rate_hz: Rows per second.
+        first_row: Index of the first row since the session's start.
+    """
+
+    rows: F32
+    rate_hz: int
+    first_row: int
+
+
+@dataclass(frozen=True)
+class MotionChunk:
+    """Motion at 25 frames/s.
+
+    Attributes:
+        motion: float32 (n, 265), layout in `engines.motion_layout`.
+        first_frame: Index of the first frame since the session's start.
+    """
+
+    motion: F32
+    first_frame: int
+
+
+@dataclass(frozen=True)
+class CropBatch:
+    """Rendered face crops.
+
+    Attributes:
+        crops: uint8 RGB (n, 512, 512, 3).
+        hold: bool (n,); True where an interpolator must repeat instead of blending into this frame.
+    """
+
+    crops: U8
+    hold: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Nv12Rect:
+    """The rectangle of the canvas that a frame changes; limited range; x, y, w, h in canvas pixels, all even.
+
+    Attributes:
+        y_plane: uint8 (h, w), luma.
+        uv_plane: uint8 (h / 2, w), interleaved U V.
+    """
+
+    x: int
+    y: int
+    w: int
+    h: int
+    y_plane: U8
+    uv_plane: U8
+
+
+@dataclass(frozen=True)
+class Nv12Canvas:
+    """A whole picture: `y_plane` uint8 (height, width), `uv_plane` uint8 (height / 2, width); limited range."""
+
+    y_plane: U8
+    uv_plane: U8
+
+    @property
+    def width(self) -> int:
+        """Width in pixels, even."""
+        return int(self.y_plane.shape[1])
+
+    @property
+    def height(self) -> int:
+        """Height in pixels, even."""
+        return int(self.y_plane.shape[0])
+
+
+@dataclass(frozen=True)
+class FaceRect:
+    """The even-aligned rectangle of the canvas inside which the face crop is composited, in canvas pixels."""
+
+    x: int
+    y: int
+    w: int
+    h: int
+
+
+@dataclass(frozen=True)
+class Avatar:
+    """An immutable, content-addressed presenter, as loaded from its bundle.
+
+    Attributes:
+        avatar_id: Lower-case hex, first 32 digits of the SHA-256 over the canonical bundle content.
+        family: Family whose renderer understands `tensors`.
+        name: For people; never used as a key.
+        canvas_rgb: uint8 (H, W, 3), the still background with the face in its rest pose, even sides.
+        rect: Where the face crop lands.
+        crop_to_canvas: float32 (2, 3), affine from crop pixels (x right, y down, pixel centres at integers) to canvas pixels.
+        mask: float32 (512, 512) in crop space, 1 = face crop, 0 = canvas; 0 along the crop's border.
+        tensors: Family-specific arrays. `mini`: `crop_rgb` uint8 (512, 512, 3), `landmarks` float32 (468, 3) in crop pixels.
+    """
+
+    avatar_id: str
+    family: str
+    name: str
+    canvas_rgb: U8
+    rect: FaceRect
+    crop_to_canvas: F32
+    mask: F32
+    tensors: Mapping[str, NDArray[np.generic]]

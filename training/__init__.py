@@ -1,0 +1,1 @@
+"""Makes the embedded weights of the `mini` family, reproducibly."""
