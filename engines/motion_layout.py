@@ -64,5 +64,5 @@ def pack_motion(
 def unpack_motion(motion: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Motion (..., 265) -> angles_deg (..., 3), translation (..., 3), exp (..., 21, 3), scale (...,)."""
     angles = torch.stack([decode_angle(motion[..., part]) for part in (PITCH, YAW, ROLL)], dim=-1)
-    exp = motion[..., EXP].unflatten(-1, (21, 3))
+    exp = motion[..., EXP].reshape(*motion.shape[:-1], 21, 3)
     return angles, motion[..., TRANSLATION], exp, motion[..., 0] + 1.0

@@ -144,3 +144,27 @@ class Avatar:
     crop_to_canvas: F32
     mask: F32
     tensors: Mapping[str, NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class Nv12RectBatch:
+    """Consecutive frames of one rectangle; what the last GPU stage hands to the encoder's side.
+
+    Attributes:
+        rect: Where the planes land on the canvas.
+        y_planes: uint8 (n, h, w), luma.
+        uv_planes: uint8 (n, h / 2, w), interleaved U V.
+    """
+
+    rect: FaceRect
+    y_planes: U8
+    uv_planes: U8
+
+    def __len__(self) -> int:
+        """Number of frames."""
+        return int(self.y_planes.shape[0])
+
+    def frame(self, index: int) -> Nv12Rect:
+        """One frame of the batch, without a copy."""
+        rect = self.rect
+        return Nv12Rect(rect.x, rect.y, rect.w, rect.h, self.y_planes[index], self.uv_planes[index])

@@ -1,0 +1,40 @@
+# Every target sets itself up: a fresh machine needs Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+OUT ?= out
+
+.PHONY: help demo test check format serve bench demo-weights clean
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("LiveAnchor needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[serve,live,onnx,dev]'
+	touch $(READY)
+
+demo: $(READY) ## a talking mp4 from the committed speech sample
+	mkdir -p $(OUT)
+	$(BIN)/liveanchor generate --local --audio docs/demo/speech.wav --out $(OUT)/demo.mp4
+
+test: $(READY) ## every CPU test
+	$(BIN)/python -m pytest
+
+check: $(READY) ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## rewrite to the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## re-make benchmarks/results/cpu-2core/main_job.json
+	$(BIN)/python -m benchmarks.main_job
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) $(OUT) .mypy_cache .ruff_cache .pytest_cache

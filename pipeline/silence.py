@@ -1,0 +1,60 @@
+"""Which frames are silent: short-time energy with hysteresis and a hold, decided from samples alone.
+
+A silent stretch costs no neural work: the session plays procedural idle motion there. The gate opens on one loud frame and
+closes only after `hold_frames` quiet ones, so that a pause inside a sentence never flaps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import SilenceSettings
+from pipeline.types import F32, SAMPLES_PER_FRAME
+
+
+def frame_rms(pcm: F32) -> F32:
+    """Root mean square of each whole frame of 640 samples; the mean (DC) of a frame does not count.
+
+    Args:
+        pcm: float32 (n * 640,).
+
+    Returns:
+        float32 (n,), computed in float64, so that a faint tail is not lost.
+    """
+    frames = pcm.astype(np.float64).reshape(-1, SAMPLES_PER_FRAME)
+    energy: F32 = np.sqrt(np.maximum(frames.var(axis=1), 0.0)).astype(np.float32)
+    return energy
+
+
+@dataclass(frozen=True)
+class SilenceGate:
+    """State of the gate between calls.
+
+    Attributes:
+        settings: Thresholds, linear full scale.
+        speaking: State after the last frame seen.
+        quiet_frames: Quiet frames in a row, up to the last frame seen.
+    """
+
+    settings: SilenceSettings
+    speaking: bool = False
+    quiet_frames: int = 0
+
+    def step(self, rms: F32) -> tuple[NDArray[np.bool_], SilenceGate]:
+        """Advance over frames of energy `rms` (n,).
+
+        Returns:
+            (n,) True where the frame counts as speech, and the gate after it.
+        """
+        speech = np.empty(len(rms), dtype=np.bool_)
+        speaking, quiet = self.speaking, self.quiet_frames
+        for i, energy in enumerate(rms):
+            threshold = self.settings.close_rms if speaking else self.settings.open_rms
+            loud = bool(energy >= threshold)
+            quiet = 0 if loud else quiet + 1
+            speaking = loud or (speaking and quiet <= self.settings.hold_frames)
+            speech[i] = speaking
+        return speech, replace(self, speaking=speaking, quiet_frames=quiet)
