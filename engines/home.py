@@ -1,0 +1,39 @@
+"""Where this project keeps what it downloads and registers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+HOME_ENV: Final = "LIVEANCHOR_HOME"
+FACE_DIR_ENV: Final = "LIVEANCHOR_FACE_DIR"
+_DEFAULT_HOME: Final = "~/.cache/liveanchor"
+
+
+def liveanchor_home(home: Path | str | None = None) -> Path:
+    """The data folder, absolute; it is not created.
+
+    Args:
+        home: Wins over everything when given.
+
+    Returns:
+        `home`, else the environment variable `LIVEANCHOR_HOME`, else `~/.cache/liveanchor`.
+    """
+    chosen = home if home is not None else os.environ.get(HOME_ENV) or _DEFAULT_HOME
+    return Path(chosen).expanduser().absolute()
+
+
+def weights_dir(name: str, home: Path | str | None = None) -> Path:
+    """Folder of one pulled set of weights; it may not exist yet."""
+    return liveanchor_home(home) / "weights" / name
+
+
+def face_weights_dir(home: Path | str | None = None) -> Path:
+    """Folder with the two face models.
+
+    The environment variable `LIVEANCHOR_FACE_DIR` may name a folder that already holds them (an image built without
+    network access, for instance); otherwise it is the folder that `weights pull face` fills.
+    """
+    override = os.environ.get(FACE_DIR_ENV)
+    return Path(override).expanduser().absolute() if override else weights_dir("face", home)
