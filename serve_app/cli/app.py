@@ -1,0 +1,58 @@
+"""Assembles the commands and turns errors into exit codes: 0 done, 2 bad input or usage, 1 our failure."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+import typer
+
+from kernels.errors import InvalidInputError, LiveAnchorError
+from serve_app.cli import avatar, bench, compare, doctor, generate, weights
+from serve_app.cli.console import report_error
+
+EXIT_FAILURE = 1
+EXIT_BAD_INPUT = 2
+
+app = typer.Typer(
+    name="liveanchor",
+    help="Speech in, a speaking presenter out: as an mp4 or as live video.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command("generate")(generate.generate)
+app.command("compare")(compare.compare)
+app.command("doctor")(doctor.doctor)
+app.command("bench")(bench.bench)
+app.add_typer(avatar.app, name="avatar")
+app.add_typer(weights.app, name="weights")
+
+
+def configure_logging() -> None:
+    """Structured logs on stderr, warnings and above: a person at a terminal watches progress bars, not logs."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+    )
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    configure_logging()
+    try:
+        app()
+    except InvalidInputError as error:
+        report_error(str(error))
+        sys.exit(EXIT_BAD_INPUT)
+    except LiveAnchorError as error:
+        report_error(str(error))
+        sys.exit(EXIT_FAILURE)

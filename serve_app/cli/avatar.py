@@ -1,0 +1,52 @@
+"""`liveanchor avatar`: register, list and remove presenters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from serve_app.cli.console import existing_file, stdout
+
+app = typer.Typer(help="Register, list and remove presenters.", no_args_is_help=True)
+
+
+@app.command("register")
+def register(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="A portrait (JPEG, PNG, WebP) or a short video.")],
+    name: Annotated[str, typer.Option(help="A name for people; the id comes from the content.")] = "",
+) -> None:
+    """Register a portrait or a short video and print the presenter's id.
+
+    Example: liveanchor avatar register portrait.jpg --name "Evening news"
+    """
+    from pipeline.local import register_source
+
+    stdout.print(register_source(existing_file(source, "FILE"), name or source.stem).avatar_id)
+
+
+@app.command("list")
+def list_avatars() -> None:
+    """List the presenters that this machine knows.
+
+    Example: liveanchor avatar list
+    """
+    from pipeline.local import avatar_store
+
+    table = Table("id", "name", "family", "canvas")
+    for entry in avatar_store().list():
+        table.add_row(entry.avatar_id, entry.name, entry.family, f"{entry.width}x{entry.height}")
+    stdout.print(table)
+
+
+@app.command("delete")
+def delete(avatar_id: Annotated[str, typer.Argument(help="Id as `avatar list` prints it.")]) -> None:
+    """Remove a presenter from this machine.
+
+    Example: liveanchor avatar delete 0123456789abcdef0123456789abcdef
+    """
+    from pipeline.local import avatar_store
+
+    avatar_store().delete(avatar_id)

@@ -1,0 +1,27 @@
+"""`liveanchor bench`: re-make a published number."""
+
+from __future__ import annotations
+
+import importlib
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+
+class Benchmark(str, Enum):
+    """Benchmarks that this release carries."""
+
+    main_job = "main_job"
+
+
+def bench(
+    context: typer.Context,
+    name: Annotated[Benchmark, typer.Argument(help="Which benchmark to run.")],
+) -> None:
+    """Run a benchmark with its baseline; further arguments go to the benchmark itself.
+
+    Example: liveanchor bench main_job -- --portrait me.jpg
+    """
+    module = importlib.import_module(f"benchmarks.{name.value}")
+    module.main(context.args)

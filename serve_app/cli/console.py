@@ -1,0 +1,46 @@
+"""Where the command line speaks to a person: results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from kernels.errors import InvalidInputError
+
+stdout = Console(highlight=False, soft_wrap=True)
+stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def report_error(message: str) -> None:
+    """One line on stderr."""
+    stderr.print(f"liveanchor: {' '.join(message.split())}", markup=False, style="bold red")
+
+
+def progress() -> Progress:
+    """A progress bar on stderr that leaves no trace in a pipe."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=stderr,
+        transient=True,
+    )
+
+
+def existing_file(path: Path, flag: str) -> Path:
+    """The path of a readable file, or InvalidInputError that names the flag."""
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "no such file"
+        raise InvalidInputError(flag, f"{path} ({what})", "the path of a file that exists")
+    return path
+
+
+def writable_target(path: Path, flag: str) -> Path:
+    """A path whose folder exists, or InvalidInputError that names the flag."""
+    if path.is_dir() or not path.resolve().parent.is_dir():
+        raise InvalidInputError(flag, str(path), "a file name inside a folder that exists")
+    return path

@@ -1,0 +1,124 @@
+"""What this machine can run, and what to install for more: the facts behind `liveanchor doctor`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from typing import Literal
+
+from engines.home import face_weights_dir, liveanchor_home
+
+Level = Literal["ok", "optional", "missing"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the diagnosis.
+
+    Attributes:
+        name: What was looked at.
+        level: `ok`, `optional` (works without it, less is possible), or `missing` (something a user will want fails).
+        found: What is here.
+        advice: What to do about it; empty when all is well.
+    """
+
+    name: str
+    level: Level
+    found: str
+    advice: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """As plain values."""
+        return asdict(self)
+
+
+def _python() -> Finding:
+    return Finding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+
+
+def _cpu() -> Finding:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    if cores < 2:
+        return Finding("cpu", "optional", "1 core", "one 25 frames/s session wants 2 cores")
+    return Finding("cpu", "ok", f"{cores} cores")
+
+
+def _home() -> Finding:
+    home = liveanchor_home()
+    existing = next(p for p in (home, *home.parents) if p.exists())
+    if not os.access(existing, os.W_OK):
+        return Finding("data folder", "missing", f"{home} is not writable", "set LIVEANCHOR_HOME to a writable folder")
+    free_gib = shutil.disk_usage(existing).free / 2**30
+    if free_gib < 1:
+        return Finding("data folder", "missing", f"{home}, {free_gib:.1f} GiB free", "free some space")
+    return Finding("data folder", "ok", f"{home}, {free_gib:.0f} GiB free")
+
+
+def _mini() -> Finding:
+    from engines.weights import embedded_weights
+
+    files = embedded_weights("mini")
+    size_mb = sum(path.stat().st_size for path in files) / 1e6
+    return Finding("family mini", "ok", f"embedded weights, {size_mb:.1f} MB: real time on this CPU")
+
+
+def _face() -> Finding:
+    folder = face_weights_dir()
+    if not any(folder.glob("*.tflite")):
+        return Finding(
+            "face landmarks", "optional", "not pulled", "to register photos: liveanchor weights pull face (or let registration do it)"
+        )
+    return Finding("face landmarks", "ok", str(folder))
+
+
+def _gpu() -> Finding:
+    import torch
+
+    if not torch.cuda.is_available():
+        return Finding("gpu", "optional", "none", "the family mini needs none; ditto and RIFE need an NVIDIA GPU")
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return Finding("gpu", "ok", f"{', '.join(names)}, torch {torch.__version__}")
+
+
+def _encoder() -> Finding:
+    from pipeline.encoder_select import probe_nvenc
+
+    reason = probe_nvenc()
+    if reason is None:
+        return Finding("video encoder", "ok", "h264_nvenc (a real frame was encoded)")
+    return Finding("video encoder", "ok", f"libx264; NVENC cannot be used: {reason}")
+
+
+def _package(title: str, module: str, distribution: str, advice: str) -> Callable[[], Finding]:
+    def look() -> Finding:
+        if find_spec(module) is None:
+            return Finding(title, "optional", "not installed", advice)
+        return Finding(title, "ok", f"{distribution} {metadata.version(distribution)}")
+
+    return look
+
+
+_LOOKS: tuple[Callable[[], Finding], ...] = (
+    _python,
+    _cpu,
+    _home,
+    _mini,
+    _face,
+    _gpu,
+    _encoder,
+    _package("ray serve", "ray", "ray", "for serving: pip install 'liveanchor[serve]'"),
+    _package("webrtc", "aiortc", "aiortc", "for live sessions: pip install 'liveanchor[live]'"),
+    _package("triton", "triton", "triton", "for GPU kernels: pip install 'liveanchor[gpu]'"),
+    _package("tensorrt", "tensorrt", "tensorrt", "for the fastest GPU runtime: pip install 'liveanchor[tensorrt]'"),
+    _package("onnxruntime", "onnxruntime", "onnxruntime", "for the ditto audio encoder: pip install 'liveanchor[onnx]'"),
+)
+
+
+def diagnose() -> list[Finding]:
+    """Look at everything, in the order a person would ask."""
+    return [look() for look in _LOOKS]
