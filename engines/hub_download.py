@@ -1,0 +1,58 @@
+"""Fetch chosen files of one Hugging Face Hub repository at one commit; `huggingface_hub` is imported at first use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engines.weights_errors import WeightsDownloadError
+from engines.weights_record import FileRecord, describe_file
+from engines.weights_registry import HubSource
+
+_HUB_BOOKKEEPING = ".cache"
+
+
+def download_repo(
+    name: str, source: HubSource, target: Path, endpoint: str | None = None
+) -> tuple[str, dict[str, FileRecord]]:
+    """Download into `target`; what an interrupted earlier call left there is continued.
+
+    Args:
+        name: Weights name, for messages.
+        source: Repository, revision and file patterns.
+        target: An existing folder.
+        endpoint: Another Hub address; None means the library's own setting.
+
+    Returns:
+        The commit that `source.revision` meant, and all files by their path inside `target`.
+
+    Raises:
+        WeightsDownloadError: Offline, no such repository or revision, no access, or no file matches.
+    """
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    # requests, httpx or httpx2, by release of huggingface_hub: the base class of its own HTTP error is the client's
+    client_error: type[Exception] = HfHubHTTPError.__bases__[0]
+    try:
+        commit = HfApi(endpoint=endpoint).model_info(source.repo_id, revision=source.revision).sha
+        if not commit:
+            raise WeightsDownloadError(name, f"the hub names no commit for {source.repo_id}@{source.revision}")
+        snapshot_download(
+            source.repo_id,
+            revision=commit,
+            local_dir=target,
+            allow_patterns=list(source.allow_patterns),
+            endpoint=endpoint,
+        )
+    except (client_error, LocalEntryNotFoundError, ConnectionError, TimeoutError) as error:
+        first_line = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+        raise WeightsDownloadError(
+            name, f"{source.repo_id} was not downloaded ({first_line}); check the connection and pull again"
+        ) from error
+    paths = sorted(path for path in target.rglob("*") if path.is_file())
+    relative = {path.relative_to(target).as_posix(): path for path in paths}
+    files = {key: describe_file(path) for key, path in relative.items() if not key.startswith(_HUB_BOOKKEEPING + "/")}
+    files = {key: value for key, value in files.items() if not Path(key).name.startswith(".")}
+    if not files:
+        raise WeightsDownloadError(name, f"{source.repo_id} holds no file like {', '.join(source.allow_patterns)}")
+    return commit, files
