@@ -1,7 +1,7 @@
 """The one shape of a published number, and the writer that keeps a results file true to it.
 
 A results file (`benchmarks/results/<machine>/<suite>.json`) is a JSON list of records with unique `case`. A new run
-replaces the rows of the cases it measured and leaves the others alone: each row names the commit and command that made it.
+replaces the rows of the cases it measured and leaves the others alone; each row names its own commit and command.
 """
 
 from __future__ import annotations
