@@ -1,0 +1,116 @@
+"""Speech in, motion out: cuts a session's audio into hops, asks the neural stages while someone speaks, idles for free otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import numpy as np
+
+from pipeline.clock import motion_frame_count
+from pipeline.config import SilenceSettings
+from pipeline.idle_fade import IdleFade
+from pipeline.idle_motion import idle_motion
+from pipeline.motion_diffusion import MotionCarry, initial_carry
+from pipeline.pcm_buffer import PcmBuffer
+from pipeline.silence import SilenceGate, frame_rms
+from pipeline.stages import Stages
+from pipeline.types import F32, ROWS_PER_FRAME, SAMPLES_PER_FRAME, AudioChunk, MotionChunk
+
+
+class SpeechMotion:
+    """One session's way from samples to motion.
+
+    Args:
+        stages: The neural stages.
+        settings: When a frame counts as speech.
+        seed: Head motion, blinks and idle motion are functions of it and of the frame index.
+        epoch: Travels with the carries.
+
+    Attributes:
+        neural_hops: Hops for which the neural stages were called.
+        idle_hops: Hops that cost no neural call.
+    """
+
+    def __init__(self, stages: Stages, settings: SilenceSettings, seed: int, epoch: int = 0) -> None:
+        self._stages = stages
+        self._info = stages.info
+        self._gate = SilenceGate(settings)
+        self._seed = seed
+        self._epoch = epoch
+        self._buffer = PcmBuffer()
+        self._total_samples: int | None = None
+        self._hop = 0
+        self._gated_frames = 0
+        self._speech = np.zeros(0, np.bool_)
+        self._history: F32 = idle_motion(seed, -self._info.history_frames, self._info.history_frames)
+        self._carry: MotionCarry | None = None
+        self._fade: IdleFade | None = None
+        self.neural_hops = 0
+        self.idle_hops = 0
+
+    async def run(self, source: AsyncIterator[AudioChunk]) -> AsyncIterator[MotionChunk]:
+        """Consume the audio and yield motion hop by hop, the last one cut to the length of the audio."""
+        async for chunk in source:
+            self._buffer.append(chunk.pcm)
+            while self._hop_is_complete():
+                yield await self._next_hop()
+        self._total_samples = self._buffer.end
+        frames = motion_frame_count(self._total_samples)
+        while (left := frames - self._hop * self._info.hop_frames) > 0:
+            chunk_out = await self._next_hop()
+            yield MotionChunk(chunk_out.motion[:left], chunk_out.first_frame)
+
+    @property
+    def _hop_samples(self) -> int:
+        return self._info.hop_frames * SAMPLES_PER_FRAME
+
+    def _hop_is_complete(self) -> bool:
+        return self._buffer.end >= (self._hop + 1) * self._hop_samples + self._lookahead_frames * SAMPLES_PER_FRAME
+
+    @property
+    def _lookahead_frames(self) -> int:
+        """Whole frames that cover the look-ahead of a feature window."""
+        return -(-self._info.lookahead_samples // SAMPLES_PER_FRAME)
+
+    async def _next_hop(self) -> MotionChunk:
+        first_frame = self._hop * self._info.hop_frames
+        chunk = await (self._spoken_hop(first_frame) if self._someone_speaks() else self._idle_hop(first_frame))
+        self._history = np.concatenate([self._history, chunk.motion])[-self._info.history_frames :]
+        self._hop += 1
+        self._buffer.discard_before(self._hop * self._hop_samples - self._info.context_samples)
+        return chunk
+
+    def _someone_speaks(self) -> bool:
+        """Whether any frame of this hop or of its look-ahead counts as speech."""
+        frames = self._info.hop_frames + self._lookahead_frames
+        known = len(self._speech)
+        start = self._gated_frames * SAMPLES_PER_FRAME
+        fresh = self._buffer.window(start, (frames - known) * SAMPLES_PER_FRAME)
+        speech, self._gate = self._gate.step(frame_rms(fresh))
+        self._gated_frames += frames - known
+        decided = np.concatenate([self._speech, speech])
+        self._speech = decided[self._info.hop_frames :]
+        return bool(decided.any())
+
+    async def _spoken_hop(self, first_frame: int) -> MotionChunk:
+        if self._carry is None:
+            self._carry = initial_carry(
+                seed=self._seed, history=self._history, first_frame=first_frame, epoch=self._epoch
+            )
+        info = self._info
+        length = info.context_samples + self._hop_samples + info.lookahead_samples
+        window = self._buffer.window(self._hop * self._hop_samples - info.context_samples, length)
+        rows = await self._stages.audio_features(window, first_frame * ROWS_PER_FRAME)
+        chunk, self._carry = await self._stages.motion_diffusion(rows, self._carry)
+        self._fade = None
+        self.neural_hops += 1
+        return chunk
+
+    async def _idle_hop(self, first_frame: int) -> MotionChunk:
+        idle = idle_motion(self._seed, first_frame - 1, self._info.hop_frames + 1)
+        if self._carry is not None:
+            self._fade = IdleFade.from_pose(self._history[-1], idle[0], first_frame)
+            self._carry = None
+        self.idle_hops += 1
+        motion = idle[1:] if self._fade is None else self._fade.apply(idle[1:], first_frame)
+        return MotionChunk(motion, first_frame)

@@ -1,0 +1,75 @@
+"""The stages as a session sees them: awaitable, stateless calls. In one process or across a cluster, the same five lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline.motion_diffusion import MotionCarry
+from pipeline.types import F32, FeatureRows, MotionChunk, Nv12RectBatch
+
+
+@dataclass(frozen=True)
+class StageInfo:
+    """What a session must know about a family before it cuts audio into work.
+
+    Attributes:
+        family: Name of the family.
+        hop_frames: Frames of motion per window; the granularity that fixes the result.
+        context_samples: Samples that a feature window needs before its first frame.
+        lookahead_samples: Samples that a feature window needs after its last frame.
+        history_frames: Frames of past motion that a motion window is conditioned on.
+        doubles_in_motion_space: True where the renderer makes 50 frames/s itself; False where RIFE does.
+    """
+
+    family: str
+    hop_frames: int
+    context_samples: int
+    lookahead_samples: int
+    history_frames: int
+    doubles_in_motion_space: bool
+
+
+@dataclass(frozen=True)
+class RenderRequest:
+    """One chunk to draw.
+
+    Attributes:
+        avatar_id: Whose face.
+        motion: Consecutive frames at 25 frames/s.
+        following: float32 (265,), the frame after the chunk, needed at 50 frames/s; None at the end of a clip.
+        fps: 25 or 50.
+        colour: "bt709" or "bt601".
+    """
+
+    avatar_id: str
+    motion: MotionChunk
+    following: F32 | None
+    fps: int
+    colour: str
+
+
+class Stages(Protocol):
+    """The stage calls of one family. Every call may raise LiveAnchorError; none keeps anything about the session."""
+
+    @property
+    def info(self) -> StageInfo:
+        """Facts about the family."""
+        ...
+
+    async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
+        """One hop of features.
+
+        Args:
+            window: float32 (context_samples + hop_frames * 640 + lookahead_samples,).
+            first_row: Index of the first row since the session's start.
+        """
+        ...
+
+    async def motion_diffusion(self, rows: FeatureRows, carry: MotionCarry) -> tuple[MotionChunk, MotionCarry]:
+        """One hop of motion and the carry for the next hop."""
+        ...
+
+    async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
+        """`len(request.motion)` frames at 25 frames/s, twice as many at 50."""
+        ...
