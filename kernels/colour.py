@@ -1,0 +1,85 @@
+"""RGB to limited-range YUV, the one place that knows the coefficients.
+
+For luma weights `Kr`, `Kb` and `Kg = 1 - Kr - Kb` (ITU-R BT.601-7 section 2.5.1, BT.709-6 section 3.2), with R, G, B in 0..255::
+
+    Y = 16  + 219/255 * (Kr R + Kg G + Kb B)
+    U = 128 + 224/255 * (B - L) / (2 (1 - Kb))        L = Kr R + Kg G + Kb B
+    V = 128 + 224/255 * (R - L) / (2 (1 - Kr))
+
+Every value is rounded half up, never truncated. For BT.601 this gives the widely published six-digit coefficients
+(0.256788, 0.504129, 0.097906, ...).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.errors import InvalidInputError
+
+ColourName = Literal["bt709", "bt601"]
+ChromaName = Literal["mean", "top_left"]
+COLOUR_NAMES: tuple[ColourName, ...] = ("bt709", "bt601")
+CHROMA_NAMES: tuple[ChromaName, ...] = ("mean", "top_left")
+
+
+@dataclass(frozen=True)
+class ColourMatrix:
+    """One colour standard in limited ("video", "MPEG") range.
+
+    Attributes:
+        name: `bt709` or `bt601`.
+        rgb_to_yuv: float64 (3, 3); rows Y, U, V; columns R, G, B; for inputs and outputs in 0..255.
+        offset: float64 (3,), (16, 128, 128).
+        h273_code: Code point of ITU-T H.273 for primaries, transfer and matrix alike: 1 = BT.709, 6 = BT.601 with 525 lines.
+    """
+
+    name: ColourName
+    rgb_to_yuv: NDArray[np.float64]
+    offset: NDArray[np.float64]
+    h273_code: int
+
+
+def _limited_range(name: ColourName, kr: float, kb: float, h273_code: int) -> ColourMatrix:
+    luma = np.array([kr, 1.0 - kr - kb, kb])
+    blue_difference = (np.array([0.0, 0.0, 1.0]) - luma) / (2.0 * (1.0 - kb))
+    red_difference = (np.array([1.0, 0.0, 0.0]) - luma) / (2.0 * (1.0 - kr))
+    matrix = np.stack([219.0 / 255.0 * luma, 224.0 / 255.0 * blue_difference, 224.0 / 255.0 * red_difference])
+    offset = np.array([16.0, 128.0, 128.0])
+    matrix.setflags(write=False)
+    offset.setflags(write=False)
+    return ColourMatrix(name, matrix, offset, h273_code)
+
+
+BT709 = _limited_range("bt709", kr=0.2126, kb=0.0722, h273_code=1)
+BT601 = _limited_range("bt601", kr=0.299, kb=0.114, h273_code=6)
+
+
+def colour_matrix(name: str) -> ColourMatrix:
+    """The matrix of a colour standard.
+
+    Args:
+        name: `bt709` or `bt601`.
+
+    Raises:
+        InvalidInputError: For any other name.
+    """
+    for matrix in (BT709, BT601):
+        if matrix.name == name:
+            return matrix
+    raise InvalidInputError("colour", repr(name)[:40], " or ".join(COLOUR_NAMES))
+
+
+def check_chroma(name: str) -> ChromaName:
+    """The same chroma rule, checked.
+
+    Raises:
+        InvalidInputError: When the rule is neither `mean` nor `top_left`.
+    """
+    for known in CHROMA_NAMES:
+        if name == known:
+            return known
+    raise InvalidInputError("chroma", repr(name)[:40], " or ".join(CHROMA_NAMES))
