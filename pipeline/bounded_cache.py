@@ -1,0 +1,82 @@
+"""A least-recently-used cache bounded in bytes, safe to share between threads."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class BoundedCache(Generic[K, V]):
+    """Keeps the most recently used values whose sizes sum to at most `max_bytes`; the newest one always stays.
+
+    Args:
+        max_bytes: Bound on the sum of `size_of` over the values, >= 0.
+        size_of: Bytes that a value holds.
+    """
+
+    def __init__(self, max_bytes: int, size_of: Callable[[V], int]) -> None:
+        self._max_bytes = max_bytes
+        self._size_of = size_of
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+        self._building: dict[K, threading.Lock] = {}
+
+    @property
+    def bytes_held(self) -> int:
+        """Sum over the values held now."""
+        with self._lock:
+            return self._bytes
+
+    def __contains__(self, key: K) -> bool:
+        with self._lock:
+            return key in self._entries
+
+    def keys(self) -> list[K]:
+        """Keys held now, least recently used first."""
+        with self._lock:
+            return list(self._entries)
+
+    def get_or_build(self, key: K, build: Callable[[], V]) -> V:
+        """The value of `key`; built at most once at a time, also when several threads ask. Errors of `build` are not cached."""
+        with self._lock:
+            if (found := self._touch(key)) is not None:
+                return found[0]
+            building = self._building.setdefault(key, threading.Lock())
+        with building:
+            with self._lock:
+                if (found := self._touch(key)) is not None:
+                    return found[0]
+            try:
+                value = build()
+                with self._lock:
+                    self._insert(key, value)
+            finally:
+                with self._lock:
+                    self._building.pop(key, None)
+            return value
+
+    def discard(self, key: K) -> None:
+        """Forget `key`, present or not."""
+        with self._lock:
+            _, size = self._entries.pop(key, (None, 0))
+            self._bytes -= size
+
+    def _touch(self, key: K) -> tuple[V, int] | None:
+        if key not in self._entries:
+            return None
+        self._entries.move_to_end(key)
+        return self._entries[key]
+
+    def _insert(self, key: K, value: V) -> None:
+        size = self._size_of(value)
+        self._entries[key] = (value, size)
+        self._bytes += size
+        while self._bytes > self._max_bytes and len(self._entries) > 1:
+            _, (_, dropped) = self._entries.popitem(last=False)
+            self._bytes -= dropped

@@ -1,0 +1,89 @@
+"""The renderer stage of `mini`: motion -> face crops -> the NV12 rectangle of the canvas (the tail included)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from engines.mesh_renderer import MeshFace, MeshRenderer
+from kernels.composite_nv12 import CompositePlan, composite_nv12, plan_composite
+from pipeline.bounded_cache import BoundedCache
+from pipeline.cadence import double_rate
+from pipeline.stages import RenderRequest
+from pipeline.types import Avatar, Nv12RectBatch
+
+DEFAULT_CACHE_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True)
+class PreparedFace:
+    """One avatar, ready to draw: its mesh and its tail."""
+
+    avatar: Avatar
+    face: MeshFace
+    plan: CompositePlan
+
+    @property
+    def size_bytes(self) -> int:
+        """What the preparation holds in memory."""
+        plan = self.plan
+        arrays = (self.avatar.canvas_rgb, self.avatar.mask, plan.mask, plan.mask_rgb, plan.background)
+        return self.face.size_bytes + sum(array.nbytes for array in arrays)
+
+
+class Renderer:
+    """Draws chunks of any session; keeps nothing but prepared faces.
+
+    Args:
+        load_avatar: Id -> avatar; raises a typed error for an unknown id.
+        device: Where the mesh is warped.
+        cache_bytes: Bound on the prepared faces kept.
+    """
+
+    def __init__(
+        self, load_avatar: Callable[[str], Avatar], device: str = "cpu", cache_bytes: int = DEFAULT_CACHE_BYTES
+    ) -> None:
+        self._load_avatar = load_avatar
+        self._mesh = MeshRenderer(device)
+        self._faces: BoundedCache[tuple[str, str], PreparedFace] = BoundedCache(cache_bytes, lambda f: f.size_bytes)
+
+    def prepare(self, avatar_id: str, colour: str) -> PreparedFace:
+        """The prepared face of an avatar, from the cache or made now (under a second)."""
+        return self._faces.get_or_build((avatar_id, colour), lambda: self._prepare(avatar_id, colour))
+
+    def warm_avatars(self) -> list[str]:
+        """Ids of the avatars that are prepared now."""
+        return sorted({avatar_id for avatar_id, _ in self._faces.keys()})
+
+    def render(self, request: RenderRequest) -> Nv12RectBatch:
+        """Draw one chunk.
+
+        Args:
+            request: n frames of motion.
+
+        Returns:
+            n frames at 25 frames/s, 2 n at 50 (in between in motion space).
+
+        Raises:
+            ShapeError: Motion of the wrong shape.
+            LiveAnchorError: The avatar cannot be loaded.
+        """
+        prepared = self.prepare(request.avatar_id, request.colour)
+        motion = request.motion.motion
+        if request.fps == 50:
+            motion = double_rate(motion, request.following)
+        crops = self._mesh.render(prepared.face, torch.from_numpy(motion)).numpy()
+        y_planes, uv_planes = composite_nv12(crops, prepared.plan)
+        return Nv12RectBatch(prepared.avatar.rect, y_planes, uv_planes)
+
+    def _prepare(self, avatar_id: str, colour: str) -> PreparedFace:
+        avatar = self._load_avatar(avatar_id)
+        rect = avatar.rect
+        background = avatar.canvas_rgb[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w]
+        return PreparedFace(
+            avatar=avatar,
+            face=self._mesh.prepare(avatar.tensors["crop_rgb"], avatar.tensors["landmarks"]),
+            plan=plan_composite(avatar.crop_to_canvas, avatar.mask, background, rect, colour=colour),
+        )

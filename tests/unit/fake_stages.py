@@ -1,0 +1,57 @@
+"""Stages that answer at once with recognisable values, for tests of the session's own logic."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engines.motion_layout import MOTION_DIM
+from pipeline.motion_diffusion import MotionCarry
+from pipeline.stages import RenderRequest, StageInfo
+from pipeline.types import F32, FaceRect, FeatureRows, MotionChunk, Nv12RectBatch
+
+HOP = 8
+SPOKEN = 0.5
+
+
+@dataclass
+class FakeStages:
+    """Spoken motion is `SPOKEN` everywhere; a drawn frame carries its motion's first value times 100 as luma.
+
+    Attributes:
+        windows: Every feature window that was asked for, by first row.
+        requests: Every render request.
+        render_gate: When set, render calls wait for it.
+        in_flight: Render calls that have begun and not ended; `peak` is the most there ever were.
+    """
+
+    info: StageInfo = StageInfo("fake", HOP, 640, 1920, 25, True)
+    windows: dict[int, F32] = field(default_factory=dict)
+    requests: list[RenderRequest] = field(default_factory=list)
+    render_gate: asyncio.Event | None = None
+    in_flight: int = 0
+    peak: int = 0
+
+    async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
+        assert window.shape == (self.info.context_samples + HOP * 640 + self.info.lookahead_samples,)
+        self.windows[first_row] = window
+        return FeatureRows(np.zeros((2 * HOP, 4), np.float32), 50, first_row)
+
+    async def motion_diffusion(self, rows: FeatureRows, carry: MotionCarry) -> tuple[MotionChunk, MotionCarry]:
+        return MotionChunk(np.full((HOP, MOTION_DIM), SPOKEN, np.float32), rows.first_row // 2), carry
+
+    async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
+        self.requests.append(request)
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        try:
+            if self.render_gate is not None:
+                await self.render_gate.wait()
+            count = len(request.motion.motion) * (request.fps // 25)
+            return Nv12RectBatch(
+                FaceRect(0, 0, 4, 2), np.zeros((count, 2, 4), np.uint8), np.zeros((count, 1, 4), np.uint8)
+            )
+        finally:
+            self.in_flight -= 1
