@@ -1,0 +1,1 @@
+"""Frame interpolation networks of the RIFE 4.x line."""

@@ -1,0 +1,101 @@
+"""Building blocks of IFNet. Attribute names are the checkpoint's; LeakyReLU slopes are 0.2 throughout."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own idiom
+from torch import Tensor, nn
+
+SLOPE: Final = 0.2
+RESIDUALS_PER_BLOCK: Final = 8
+FLOW_CHANNELS: Final = 4
+HEAD_CHANNELS: Final = 6
+"""Flow (4), logit (1) and one channel that nothing reads."""
+
+
+class ScaledResidual(nn.Module):
+    """y = LeakyReLU(conv3x3(x) * beta + x) with a learned beta per channel."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1)
+        self.beta = nn.Parameter(torch.ones(1, channels, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, H, W) -> (B, C, H, W)."""
+        return F.leaky_relu(self.conv(x) * self.beta + x, SLOPE)
+
+
+def _down(in_channels: int, out_channels: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(in_channels, out_channels, 3, stride=2, padding=1), nn.LeakyReLU(SLOPE))
+
+
+class IFBlock(nn.Module):
+    """One refinement step.
+
+    Args:
+        in_channels: Channels of the input with the flow appended.
+        channels: Width inside.
+        carried: Feature channels returned for the next block, 0 or 8.
+    """
+
+    def __init__(self, in_channels: int, channels: int, carried: int) -> None:
+        super().__init__()
+        head = HEAD_CHANNELS if not carried else FLOW_CHANNELS + 1 + carried
+        self.carried = carried
+        self.conv0 = nn.Sequential(_down(in_channels, channels // 2), _down(channels // 2, channels))
+        self.convblock = nn.Sequential(*(ScaledResidual(channels) for _ in range(RESIDUALS_PER_BLOCK)))
+        self.lastconv = nn.Sequential(nn.ConvTranspose2d(channels, 4 * head, 4, 2, 1), nn.PixelShuffle(2))
+
+    def forward(self, x: Tensor, flow: Tensor | None, scale: float) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Refine.
+
+        Args:
+            x: (B, C, H, W) at full padded resolution.
+            flow: (B, 4, H, W) in pixels, None for the first block.
+            scale: The block works at 1 / scale.
+
+        Returns:
+            Change of flow (B, 4, H, W), logit (B, 1, H, W), carried features (B, carried, H, W) or None.
+        """
+        small = _resize(x, 1.0 / scale)
+        if flow is not None:
+            small = torch.cat([small, _resize(flow, 1.0 / scale) / scale], dim=1)
+        out = _resize(self.lastconv(self.convblock(self.conv0(small))), scale)
+        features = out[:, FLOW_CHANNELS + 1 :] if self.carried else None
+        return out[:, :FLOW_CHANNELS] * scale, out[:, FLOW_CHANNELS : FLOW_CHANNELS + 1], features
+
+
+def _resize(x: Tensor, factor: float) -> Tensor:
+    """Bilinear, no antialiasing, corners not aligned."""
+    if factor == 1.0:
+        return x
+    return F.interpolate(x, scale_factor=factor, mode="bilinear", align_corners=False)
+
+
+class PlainEncoder(nn.Sequential):
+    """Image encoder of 4.7 to 4.9: conv to 16 at half size, no activation, deconv to 4 channels at full size."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Conv2d(3, 16, 3, stride=2, padding=1), nn.ConvTranspose2d(16, 4, 4, 2, 1))
+
+
+class StackedEncoder(nn.Module):
+    """Image encoder of 4.25: three convolutions with LeakyReLU at half size, deconv to 4 channels at full size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cnn0 = nn.Conv2d(3, 16, 3, stride=2, padding=1)
+        self.cnn1 = nn.Conv2d(16, 16, 3, padding=1)
+        self.cnn2 = nn.Conv2d(16, 16, 3, padding=1)
+        self.cnn3 = nn.ConvTranspose2d(16, 4, 4, 2, 1)
+
+    def forward(self, image: Tensor) -> Tensor:
+        """(B, 3, H, W) in 0..1 -> (B, 4, H, W)."""
+        x = F.leaky_relu(self.cnn0(image), SLOPE)
+        x = F.leaky_relu(self.cnn1(x), SLOPE)
+        x = F.leaky_relu(self.cnn2(x), SLOPE)
+        out: Tensor = self.cnn3(x)
+        return out
