@@ -1,0 +1,7 @@
+"""The default presenter: an illustrated news anchor that this project draws itself, with known face-mesh landmarks."""
+
+from __future__ import annotations
+
+from pipeline.presenter.draw import PresenterDrawing, draw_presenter
+
+__all__ = ["PresenterDrawing", "draw_presenter"]

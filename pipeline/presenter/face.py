@@ -1,0 +1,54 @@
+"""The face itself: skin colour over the relief, blush, nose and the shadows that features throw."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipeline.presenter.face_shape import face_outline, face_relief
+from pipeline.presenter.geometry import F32
+from pipeline.presenter.raster import Window, blur, bump, over, rgb, smooth_noise, smoothstep
+from pipeline.presenter.skin import BLUSH, SKIN, shade
+
+FACE_WINDOW = Window.around(-0.52, -0.30, 0.52, 1.06)
+
+
+def _albedo(u: F32, v: F32, rng: np.random.Generator) -> F32:
+    colour = np.broadcast_to(SKIN, (*u.shape, 3)).copy()
+    warm = 0.30 * (bump(u, v, -0.215, 0.53, 0.090, 0.070, -20) + bump(u, v, 0.215, 0.53, 0.090, 0.070, 20))
+    warm += 0.20 * bump(u, v, 0.0, 0.555, 0.05, 0.045) + 0.10 * bump(u, v, 0.0, 0.92, 0.10, 0.06)
+    warm += 0.10 * (bump(u, v, -0.17, 0.30, 0.09, 0.03) + bump(u, v, 0.17, 0.30, 0.09, 0.03))
+    warm += 0.10 * (bump(u, v, -0.085, 0.585, 0.03, 0.03) + bump(u, v, 0.085, 0.585, 0.03, 0.03))
+    over(colour, BLUSH, warm)
+    cool = bump(u, v, -0.16, 0.398, 0.065, 0.018, -8) + bump(u, v, 0.16, 0.398, 0.065, 0.018, 8)
+    over(colour, rgb("b98a83"), 0.16 * cool)
+    over(colour, rgb("c99a80"), 0.10 * smoothstep(0.84, 1.0, v))
+    mottle = smooth_noise(rng, *u.shape, 9.0) * 0.006 + smooth_noise(rng, *u.shape, 1.1) * 0.006
+    colour += mottle[..., None] * np.array([0.6, 1.0, 1.0], dtype=np.float32)
+    return np.asarray(np.clip(colour, 0.0, 1.0), dtype=np.float32)
+
+
+def _cast_shadow(u: F32, v: F32) -> F32:
+    """Where the key light is blocked by the nose: a soft wedge on the viewer's right of it and below."""
+    wedge = bump(u, v, 0.040, 0.618, 0.040, 0.016, 12) + 0.55 * bump(u, v, 0.085, 0.565, 0.016, 0.040, -12)
+    socket = bump(u, v, 0.088, 0.315, 0.020, 0.035) * 0.5
+    return np.asarray(1.0 - 0.42 * np.clip(wedge + socket, 0.0, 1.0), dtype=np.float32)
+
+
+def _nostrils(canvas: F32, u: F32, v: F32) -> None:
+    for side in (-1.0, 1.0):
+        hole = bump(u, v, side * 0.036, 0.5925, 0.0165, 0.0062, side * 14)
+        over(canvas, rgb("5a2a20"), 0.88 * smoothstep(0.35, 0.95, hole))
+        over(canvas, rgb("8a4a38"), 0.42 * hole)
+        crease = bump(u, v, side * 0.0905, 0.583, 0.0065, 0.020, side * 24)
+        over(canvas, rgb("9a5a46"), 0.34 * crease)
+    over(canvas, rgb("9c5b48"), 0.30 * bump(u, v, 0.0, 0.608, 0.028, 0.006))
+
+
+def paint_face(board: F32, rng: np.random.Generator) -> None:
+    """Paint the bare face (no eyes, brows, lips, hair) on `board` (1920, 1080, 3), sRGB 0..1, in place."""
+    u, v = FACE_WINDOW.grid()
+    relief = blur(face_relief(u, v), 1.5)
+    patch = shade(relief, _albedo(u, v, rng), blur(_cast_shadow(u, v), 3.0))
+    _nostrils(patch, u, v)
+    cover = FACE_WINDOW.polygon(face_outline(), soft=1.2) * smoothstep(-0.14, -0.06, v)  # the hair covers the skull
+    over(board[FACE_WINDOW.slices], patch, cover)
