@@ -30,6 +30,30 @@ class WeightsStatus:
     state: State
     faults: tuple[FileFault, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """Name in the registry."""
+        return self.entry.name
+
+    @property
+    def licence(self) -> str:
+        """SPDX identifier."""
+        return self.entry.licence
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, for people."""
+        return self.entry.source.label
+
+    @property
+    def present(self) -> bool:
+        """True when it can be used."""
+        return self.state == "ready"
+
+    def __str__(self) -> str:
+        """One line for people: the name, the state, and every fault by file."""
+        return f"{self.name}: {self.state}" + (f" ({', '.join(map(str, self.faults))})" if self.faults else "")
+
 
 def list_weights(home: Path | str | None = None) -> list[WeightsStatus]:
     """All known weights; looks at presence and size only, so it is instant even for gigabytes."""

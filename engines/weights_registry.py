@@ -47,6 +47,11 @@ class WheelSource:
     platforms: tuple[str, ...]
     files: tuple[PinnedFile, ...]
 
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.requirement} (package index)"
+
 
 @dataclass(frozen=True)
 class HubSource:
@@ -61,6 +66,11 @@ class HubSource:
     repo_id: str
     revision: str
     allow_patterns: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.repo_id} (Hugging Face Hub)"
 
 
 @dataclass(frozen=True)
