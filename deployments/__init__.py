@@ -1,1 +1,1 @@
-"""Ray Serve shims, one file per deployment; the logic they serve lives in `pipeline`."""
+"""Ray Serve shims: batching, placement, deadlines, retries and metrics around the stages of `pipeline`. No algorithm lives here."""
