@@ -1,0 +1,70 @@
+"""Small media files made on the fly for tests."""
+
+from __future__ import annotations
+
+import io
+import struct
+from fractions import Fraction
+
+import av
+import numpy as np
+
+
+def wav(samples, rate_hz=16_000):
+    """A WAV file; int16 and float32 (n,) or (n, channels) are written as they are."""
+    samples = np.atleast_2d(samples.T).T
+    channels, width = samples.shape[1], samples.dtype.itemsize
+    tag = 3 if samples.dtype.kind == "f" else 1
+    body = samples.tobytes()
+    head = struct.pack("<HHIIHH", tag, channels, rate_hz, rate_hz * channels * width, channels * width, width * 8)
+    fact = b"fact" + struct.pack("<II", 4, len(samples))
+    chunks = b"fmt " + struct.pack("<I", len(head)) + head + fact + b"data" + struct.pack("<I", len(body)) + body
+    return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
+
+
+def sine(seconds=0.5, rate_hz=16_000, hz=440.0, level=0.5, channels=1):
+    wave = (level * np.sin(2 * np.pi * hz * np.arange(round(seconds * rate_hz)) / rate_hz)).astype(np.float32)
+    return wave if channels == 1 else np.repeat(wave[:, None], channels, axis=1)
+
+
+def encoded(container, codec, samples, rate_hz, layout="mono", **options):
+    """Samples float32 (n, channels) through a real encoder and muxer."""
+    buffer = io.BytesIO()
+    samples = np.atleast_2d(samples.T).T
+    with av.open(buffer, "w", format=container) as output:
+        stream = output.add_stream(codec, rate=rate_hz, layout=layout, options=options)
+        form = stream.codec_context.format.name
+        frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(samples.T), format="fltp", layout=layout)
+        frame.sample_rate, frame.time_base, frame.pts = rate_hz, Fraction(1, rate_hz), 0
+        splitter = av.AudioResampler(form, layout, rate_hz, stream.codec_context.frame_size or 1024)
+        for piece in [*splitter.resample(frame), *splitter.resample(None)]:
+            output.mux(stream.encode(piece))
+        output.mux(stream.encode(None))
+    return buffer.getvalue()
+
+
+def silent_video(frames=3, size=64):
+    """An mp4 without sound."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="mp4") as output:
+        stream = output.add_stream("libx264", rate=25, width=size, height=size, pix_fmt="yuv420p")
+        for _ in range(frames):
+            output.mux(stream.encode(av.VideoFrame.from_ndarray(np.zeros((size, size, 3), np.uint8))))
+        output.mux(stream.encode(None))
+    return buffer.getvalue()
+
+
+def video_with_sound(samples, rate_hz=44_100):
+    """An mp4 with a picture and AAC."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="mp4") as output:
+        picture = output.add_stream("libx264", rate=25, width=64, height=64, pix_fmt="yuv420p")
+        sound = output.add_stream("aac", rate=rate_hz, layout="mono")
+        frame = av.AudioFrame.from_ndarray(samples[None], format="fltp", layout="mono")
+        frame.sample_rate = rate_hz
+        for _ in range(10):
+            output.mux(picture.encode(av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), np.uint8))))
+        output.mux(picture.encode(None))
+        output.mux(sound.encode(frame))
+        output.mux(sound.encode(None))
+    return buffer.getvalue()
