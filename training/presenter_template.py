@@ -1,8 +1,8 @@
 """Makes `pipeline/presenter/template.npy`: where the 468 face-mesh points lie on the presenter that we draw.
 
-The face-mesh network looks at the drawing from many slightly different scales, angles and offsets; the answers are taken back to face
-coordinates, averaged and made symmetric. Lips and lids, whose curves the drawing defines, are then put exactly onto those curves. Run
-it again after any change to the face: `python -m training.presenter_template`.
+The face-mesh network looks at the drawing from many slightly different scales, angles and offsets; the answers are taken
+back to face coordinates, averaged and made symmetric. Lips and lids, whose curves the drawing defines, are then put
+exactly onto those curves. Run it again after any change to the face: `python -m training.presenter_template`.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def main() -> None:
     moved = np.linalg.norm((points - before)[:, :2], axis=1)
     np.save(TEMPLATE_FILE, points.astype(np.float32), allow_pickle=False)
     print(
-        f"wrote {TEMPLATE_FILE.name}; snapping moved points by {moved.mean():.4f} on average, {moved.max():.4f} at most (face units)"
+        f"wrote {TEMPLATE_FILE.name}; snapping moved points by {moved.mean():.4f} face units on average, "
+        f"{moved.max():.4f} at most"
     )
 
 

@@ -21,18 +21,18 @@ def paint_brow(board: F32, side: float, rng: np.random.Generator) -> None:
     both = np.concatenate([lower, upper[::-1]])
     window = Window.around(*(both.min(axis=0) - 0.05), *(both.max(axis=0) + 0.05))
     view = board[window.slices]
-    over(view, rgb("6b4a38"), 0.34 * window.polygon(both, soft=4.6))
+    over(view, rgb("5a3929"), 0.50 * window.polygon(both, soft=4.2))
     shape = (window.h * _ZOOM, window.w * _ZOOM)
     ink = np.zeros(shape, np.uint8)
     origin = np.array([window.x, window.y], dtype=np.float64)
     taper = np.array([0.55, 1.0, 0.95, 0.75, 0.45, 0.12])
-    for _ in range(330):
+    for _ in range(420):
         along, across = float(rng.beta(1.05, 1.0)), float(rng.beta(1.15, 1.15))
         k = int(np.clip(along * 199, 0, 198))
         root = lower[k] + (upper[k] - lower[k]) * across
         flow = (lower[k + 1] - lower[k]) + (upper[k + 1] - upper[k])
         flow = flow / np.linalg.norm(flow)
-        rise = np.clip(0.95 - 2.1 * along, -0.28, 0.9) * (1.15 - 0.9 * across) - 0.25 * across * (along > 0.35)
+        rise = np.clip(0.72 - 1.7 * along, -0.24, 0.7) * (1.15 - 0.9 * across) - 0.25 * across * (along > 0.35)
         direction = flow + np.array([0.0, -1.0]) * rise + rng.normal(0, 0.07, 2)
         direction /= np.linalg.norm(direction)
         length = (0.034 - 0.010 * along) * rng.uniform(0.7, 1.15) * np.clip(1.6 - 1.1 * along, 0.5, 1.0)
@@ -41,6 +41,6 @@ def paint_brow(board: F32, side: float, rng: np.random.Generator) -> None:
         hair = root - direction * length * 0.25 + (direction * t + bend) * length
         fade = np.clip(0.40 + 1.6 * along, 0.40, 1.0)
         pixels = (to_board(hair) - origin + 0.5) * _ZOOM - 0.5
-        fill_ribbon(ink, pixels, taper * 1.05 * _ZOOM, int(np.clip(rng.normal(185, 35) * fade, 40, 240)))
+        fill_ribbon(ink, pixels, taper * 0.95 * _ZOOM, int(np.clip(rng.normal(150, 32) * fade, 40, 240)))
     alpha = cv2.resize(ink, (window.w, window.h), interpolation=cv2.INTER_AREA).astype(np.float32) / np.float32(255)
-    over(view, rgb("3d281d"), 0.88 * alpha)
+    over(view, rgb("372116"), 0.90 * alpha)

@@ -8,9 +8,9 @@ from pipeline.presenter.geometry import F32, mirrored, outline, spline
 from pipeline.presenter.raster import Window, blur, bump, over, rgb, smooth_noise, smoothstep
 
 SHOULDERS_HALF = [
-    (0.0, 1.30),
-    (0.18, 1.215),
-    (0.300, 1.205),
+    (0.0, 1.28),
+    (0.18, 1.170),
+    (0.290, 1.150),
     (0.41, 1.255),
     (0.55, 1.325),
     (0.69, 1.392),
@@ -24,16 +24,16 @@ SHOULDERS_HALF = [
 BLOUSE_HALF = [
     (0.0, 1.585),
     (0.07, 1.50),
-    (0.165, 1.370),
-    (0.255, 1.255),
-    (0.30, 1.220),
+    (0.165, 1.365),
+    (0.240, 1.250),
+    (0.30, 1.180),
     (0.42, 1.40),
     (0.42, 2.2),
     (0.0, 2.9),
 ]
 LAPEL = [
-    (0.262, 1.205),
-    (0.345, 1.222),
+    (0.236, 1.125),
+    (0.318, 1.160),
     (0.425, 1.325),
     (0.490, 1.440),
     (0.418, 1.476),
@@ -43,8 +43,8 @@ LAPEL = [
     (0.004, 2.440),
     (0.060, 2.200),
     (0.140, 1.840),
-    (0.210, 1.520),
-    (0.245, 1.32),
+    (0.208, 1.520),
+    (0.236, 1.32),
 ]
 NAVY = rgb("232d42")
 
@@ -53,9 +53,9 @@ def _cloth(window: Window, base: F32, rng: np.random.Generator, weave: float) ->
     u, v = window.grid()
     cloth = np.empty((*u.shape, 3), np.float32)
     light = 1.02 - 0.42 * smoothstep(-0.8, 1.0, u) - 0.10 * smoothstep(1.5, 2.6, v)
-    folds = smooth_noise(rng, *u.shape, 60.0) * 0.05
+    folds = smooth_noise(rng, (u.shape[0], u.shape[1]), 60.0) * 0.05
     cloth[:] = base * (light + folds)[..., None]
-    cloth *= (1.0 + weave * smooth_noise(rng, *u.shape, 0.8))[..., None]
+    cloth *= (1.0 + weave * smooth_noise(rng, (u.shape[0], u.shape[1]), 0.8))[..., None]
     return cloth
 
 
@@ -85,11 +85,11 @@ def _jacket(view: F32, window: Window, rng: np.random.Generator) -> None:
             (0.0, 2.42),
             (0.090, 2.12),
             (0.205, 1.62),
-            (0.262, 1.34),
-            (0.262, 1.15),
+            (0.250, 1.34),
+            (0.238, 1.10),
             (0.0, 1.0),
-            (-0.262, 1.15),
-            (-0.262, 1.34),
+            (-0.238, 1.10),
+            (-0.250, 1.34),
             (-0.205, 1.62),
             (-0.090, 2.12),
         ],

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.presenter.background import paint_background
-from pipeline.presenter.body import paint_ear, paint_neck
 from pipeline.presenter.brows import paint_brow
 from pipeline.presenter.clothing import paint_clothes
+from pipeline.presenter.ears import paint_ear
 from pipeline.presenter.eyes import paint_eye
 from pipeline.presenter.face import paint_face
 from pipeline.presenter.geometry import BOARD_H, BOARD_W, F32
 from pipeline.presenter.hair import Hair
 from pipeline.presenter.lips import paint_lips
+from pipeline.presenter.neck import paint_neck
 
 _SEED = 7
 

@@ -165,8 +165,8 @@ def _catch_lights(patch: _Patch, picture: F32) -> None:
     """Both eyes see the same lamps: a soft box upper left, a faint screen lower right, whatever the side."""
     s = np.float32(patch.eye.side)
     da, db = (patch.a - IRIS[0]) * s, patch.b - IRIS[1]
-    box = np.maximum(np.abs(da + 0.072) / 0.036, np.abs(db - 0.068 + 0.12 * (da + 0.072)) / 0.043)
-    over(picture, rgb("fffdf8"), 0.96 * smoothstep(1.12, 0.80, box))
+    box = (((da + 0.070) / 0.036) ** 4 + ((db - 0.062 + 0.12 * (da + 0.070)) / 0.044) ** 4) ** 0.25
+    over(picture, rgb("fffdf8"), 0.96 * smoothstep(1.15, 0.78, box))
     screen = np.exp(-0.5 * (((da - 0.088) / 0.026) ** 2 + ((db + 0.088) / 0.022) ** 2))
     over(picture, rgb("cfe2ff"), 0.42 * screen)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.presenter.face_shape import face_outline, face_relief
-from pipeline.presenter.geometry import F32
+from pipeline.presenter.geometry import F32, spline
 from pipeline.presenter.raster import Window, blur, bump, over, rgb, smooth_noise, smoothstep
 from pipeline.presenter.skin import BLUSH, SKIN, shade
+
+_WING = [(0.086, 0.548), (0.0955, 0.566), (0.0955, 0.586), (0.084, 0.600), (0.066, 0.603)]
+"""The crease around the wing of the nose, u > 0."""
 
 FACE_WINDOW = Window.around(-0.52, -0.30, 0.52, 1.06)
 
@@ -22,7 +25,10 @@ def _albedo(u: F32, v: F32, rng: np.random.Generator) -> F32:
     cool = bump(u, v, -0.16, 0.398, 0.065, 0.018, -8) + bump(u, v, 0.16, 0.398, 0.065, 0.018, 8)
     over(colour, rgb("b98a83"), 0.16 * cool)
     over(colour, rgb("c99a80"), 0.10 * smoothstep(0.84, 1.0, v))
-    mottle = smooth_noise(rng, *u.shape, 9.0) * 0.006 + smooth_noise(rng, *u.shape, 1.1) * 0.006
+    mottle = (
+        smooth_noise(rng, (u.shape[0], u.shape[1]), 9.0) * 0.006
+        + smooth_noise(rng, (u.shape[0], u.shape[1]), 1.1) * 0.006
+    )
     colour += mottle[..., None] * np.array([0.6, 1.0, 1.0], dtype=np.float32)
     return np.asarray(np.clip(colour, 0.0, 1.0), dtype=np.float32)
 
@@ -36,11 +42,18 @@ def _cast_shadow(u: F32, v: F32) -> F32:
 
 def _nostrils(canvas: F32, u: F32, v: F32) -> None:
     for side in (-1.0, 1.0):
-        hole = bump(u, v, side * 0.036, 0.5925, 0.0165, 0.0062, side * 14)
-        over(canvas, rgb("5a2a20"), 0.88 * smoothstep(0.35, 0.95, hole))
-        over(canvas, rgb("8a4a38"), 0.42 * hole)
-        crease = bump(u, v, side * 0.0905, 0.583, 0.0065, 0.020, side * 24)
-        over(canvas, rgb("9a5a46"), 0.34 * crease)
+        hole = bump(u, v, side * 0.0355, 0.5925, 0.0150, 0.0058, side * 16) + 0.6 * bump(
+            u, v, side * 0.0475, 0.5885, 0.008, 0.006
+        )
+        over(canvas, rgb("53261d"), 0.85 * smoothstep(0.40, 1.0, hole))
+        over(canvas, rgb("8a4a38"), 0.40 * np.minimum(hole, 1.0))
+        wing = spline([(side * u_, v_) for u_, v_ in _WING], 60)
+        over(canvas, rgb("8e4f3c"), 0.40 * FACE_WINDOW.ribbon(wing, np.linspace(2.0, 6.0, 60), soft=3.2))
+    over(
+        canvas,
+        rgb("fff0e2"),
+        0.20 * bump(u, v, -0.012, 0.548, 0.013, 0.011) + 0.10 * bump(u, v, -0.010, 0.45, 0.008, 0.05),
+    )
     over(canvas, rgb("9c5b48"), 0.30 * bump(u, v, 0.0, 0.608, 0.028, 0.006))
 
 
@@ -48,7 +61,7 @@ def paint_face(board: F32, rng: np.random.Generator) -> None:
     """Paint the bare face (no eyes, brows, lips, hair) on `board` (1920, 1080, 3), sRGB 0..1, in place."""
     u, v = FACE_WINDOW.grid()
     relief = blur(face_relief(u, v), 1.5)
-    patch = shade(relief, _albedo(u, v, rng), blur(_cast_shadow(u, v), 3.0))
+    patch = shade(relief, _albedo(u, v, rng), blur(_cast_shadow(u, v), 3.0), rim=smoothstep(0.22, 0.34, u))
     _nostrils(patch, u, v)
     cover = FACE_WINDOW.polygon(face_outline(), soft=1.2) * smoothstep(-0.14, -0.06, v)  # the hair covers the skull
     over(board[FACE_WINDOW.slices], patch, cover)

@@ -17,7 +17,7 @@ def paint_lips(board: F32, rng: np.random.Generator) -> None:
     window = Window.around(-0.20, 0.63, 0.20, 0.84)
     view, (u, v) = board[window.slices], window.grid()
     line, top, bottom = whole(MOUTH_LINE_HALF), whole(LIP_TOP_HALF), whole(LIP_BOTTOM_HALF)
-    area = window.polygon(np.concatenate([top, bottom[::-1]]), soft=1.5)
+    area = window.polygon(np.concatenate([top, bottom[::-1]]), soft=1.9)
     height, top_v, bottom_v = curve_height(line, u), curve_height(top, u), curve_height(bottom, u)
     luma = view.mean(axis=2, keepdims=True)
     reference = np.float32(0.72)
@@ -27,7 +27,7 @@ def paint_lips(board: F32, rng: np.random.Generator) -> None:
     near_line = np.exp(-np.abs(v - height) / 0.0105)
     over(colour, rgb("6f2f2f"), 0.55 * near_line)
     over(colour, LIP_DEEP, 0.30 * smoothstep(0.07, 0.145, np.abs(u)))
-    lines = smooth_noise(rng, 1, window.w * 2, 2.4)[:, : window.w]
+    lines = smooth_noise(rng, (1, window.w * 2), 2.4)[:, : window.w]
     drift = np.broadcast_to(lines, u.shape) * np.clip(1.0 - near_line, 0, 1)
     colour *= 1.0 + 0.028 * drift[..., None]
     over(view, colour, 0.86 * area)
@@ -39,11 +39,11 @@ def paint_lips(board: F32, rng: np.random.Generator) -> None:
     bow = np.exp(-0.5 * ((up - 1.06) / 0.16) ** 2) * (v < height) * bump(u, v, -0.008, 0.68, 0.040, 0.03)
     over(view, rgb("ffe2cf"), 0.34 * blur(np.asarray(bow, np.float32), 1.2))
     t = np.linspace(-1.0, 1.0, len(line))
-    thick = (1.5 + 1.5 * np.exp(-((t / 0.28) ** 2)) + 0.9 * np.exp(-(((np.abs(t) - 0.84) / 0.14) ** 2))) * (
-        1.02 - np.abs(t) ** 6
+    thick = (1.25 + 1.0 * np.exp(-((t / 0.30) ** 2)) + 0.7 * np.exp(-(((np.abs(t) - 0.84) / 0.14) ** 2))) * (
+        1.02 - t**6
     )
-    over(view, rgb("542022"), 0.50 * window.ribbon(line, thick * 1.7, soft=1.5))
-    over(view, rgb("3c1517"), 0.86 * window.ribbon(line, thick * 0.80, soft=0.5))
+    over(view, rgb("5c2726"), 0.42 * window.ribbon(line, thick * 1.9, soft=1.6))
+    over(view, rgb("471a1b"), 0.80 * window.ribbon(line, thick * 0.80, soft=0.6))
     for side in (-1.0, 1.0):
         over(view, rgb("5e2c28"), 0.50 * bump(u, v, side * 0.1460, 0.7055, 0.0065, 0.0050))
     shadow = np.exp(-0.5 * ((v - bottom_v - 0.012) / 0.011) ** 2) * smoothstep(0.105, 0.02, np.abs(u))

@@ -39,7 +39,7 @@ def _lambert(n: F32, to_light: F32, wrap: float) -> F32:
     return np.asarray(np.clip((n @ to_light + wrap) / (1.0 + wrap), 0.0, 1.0), dtype=np.float32)
 
 
-def shade(relief: F32, albedo: F32, shadow: F32 | None = None, gloss: F32 | float = 1.0) -> F32:
+def shade(relief: F32, albedo: F32, shadow: F32 | None = None, gloss: F32 | float = 1.0, rim: F32 | float = 1.0) -> F32:
     """Light a patch of skin.
 
     Args:
@@ -47,6 +47,7 @@ def shade(relief: F32, albedo: F32, shadow: F32 | None = None, gloss: F32 | floa
         albedo: sRGB 0..1, float32 (h, w, 3).
         shadow: 1 where the key light arrives, 0 in cast shadow, float32 (h, w); None means lit everywhere.
         gloss: Strength of the sheen, scalar or (h, w).
+        rim: Strength of the cool light from behind, scalar or (h, w).
 
     Returns:
         sRGB 0..1, float32 (h, w, 3).
@@ -67,16 +68,16 @@ def shade(relief: F32, albedo: F32, shadow: F32 | None = None, gloss: F32 | floa
         sky = 0.5 - 0.5 * facing[..., 1]
         bounce = np.clip(facing[..., 1], 0.0, 1.0)
         occluded = ao ** np.float32((0.75, 1.10, 1.25)[c])
-        light[..., c] = 0.74 * key_tint[c] * key + occluded * (0.25 * fill_tint[c] * fill + 0.26 * sky_tint[c] * sky)
+        light[..., c] = 0.80 * key_tint[c] * key + occluded * (0.21 * fill_tint[c] * fill + 0.25 * sky_tint[c] * sky)
         light[..., c] += (0.16, 0.13, 0.11)[c] * bounce
         light[..., c] *= 0.45 + 0.55 * occluded
     linear = to_linear(albedo) * light * np.float32(1.06)
     half = KEY_FROM + np.array([0.0, 0.0, 1.0], dtype=np.float32)
     half /= np.linalg.norm(half)
     facing = np.clip(soft @ half, 0.0, 1.0)
-    sheen = (0.050 * facing**14 + 0.085 * np.clip(n @ half, 0.0, 1.0) ** 60) * lit * ao * gloss
-    grazing = (1.0 - np.clip(n[..., 2], 0.0, 1.0)) ** 2.2
-    rim = grazing * smoothstep(0.05, 0.75, n @ RIM_FROM) * np.float32(0.62)
+    sheen = (0.075 * facing**14 + 0.110 * np.clip(n @ half, 0.0, 1.0) ** 60) * lit * ao * gloss
+    grazing = (1.0 - np.clip(n[..., 2], 0.0, 1.0)) ** 2.8
+    edge = rim * grazing * smoothstep(0.05, 0.75, n @ RIM_FROM) * np.float32(0.50)
     linear += sheen[..., None] * np.array([1.0, 0.95, 0.88], dtype=np.float32)
-    linear += rim[..., None] * np.array([0.50, 0.72, 1.0], dtype=np.float32)
+    linear += np.asarray(edge)[..., None] * np.array([0.50, 0.72, 1.0], dtype=np.float32)
     return to_srgb(np.asarray(linear, dtype=np.float32))
