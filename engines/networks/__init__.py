@@ -14,6 +14,11 @@ from torch import nn
 from kernels.errors import InvalidInputError
 
 _FACTORIES: Final[dict[str, tuple[str, str]]] = {
+    "ditto/appearance_extractor": ("engines.networks.ditto.appearance_extractor", "AppearanceExtractor"),
+    "ditto/decoder": ("engines.networks.ditto.decoder", "SpadeDecoder"),
+    "ditto/motion_extractor": ("engines.networks.ditto.motion_extractor", "MotionExtractor"),
+    "ditto/stitch_network": ("engines.networks.ditto.stitch_network", "StitchNetwork"),
+    "ditto/warp_network": ("engines.networks.ditto.warp_network", "WarpNetwork"),
     "ditto/lmdm": ("engines.networks.lmdm", "build_ditto"),
     "mini/lmdm": ("engines.networks.lmdm", "build_mini"),
     "rife/4.25": ("engines.networks.rife.ifnet", "build_4_25"),

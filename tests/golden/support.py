@@ -1,0 +1,78 @@
+"""What the golden tests of the Ditto family share: the weight formula, the golden set in use, and comparison of strided samples.
+
+`LIVEANCHOR_GOLDEN_DIR` (its `ditto` folder) and `LIVEANCHOR_GOLDEN_SALT` point at another golden set of the same form.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import torch
+from torch import nn
+
+from engines.networks import build
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "ditto"
+GOLDEN = Path(os.environ["LIVEANCHOR_GOLDEN_DIR"]) / "ditto" if "LIVEANCHOR_GOLDEN_DIR" in os.environ else DATA
+SALT = os.environ.get("LIVEANCHOR_GOLDEN_SALT", "A/")
+
+
+def load_fill() -> ModuleType:
+    """The documented weight formula."""
+    spec = importlib.util.spec_from_file_location("ditto_fill", DATA / "fill.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FILL = load_fill()
+
+
+def golden(name: str) -> Mapping[str, np.ndarray]:
+    """One stored file of the golden set in use."""
+    return np.load(GOLDEN / f"{name}.npz")
+
+
+def normal(name: str, shape: tuple[int, ...], scale: float = 1.0) -> torch.Tensor:
+    """N(name, shape, scale) of the golden README."""
+    return torch.from_numpy(FILL.normal(name, shape, SALT, scale))
+
+
+def uniform(name: str, shape: tuple[int, ...], low: float, high: float) -> torch.Tensor:
+    """U(name, shape, low, high) of the golden README."""
+    return torch.from_numpy(FILL.uniform(name, shape, SALT, low, high))
+
+
+def filled(network: str) -> nn.Module:
+    """A Ditto network under the formula."""
+    module = build(f"ditto/{network}")
+    FILL.fill_module(module, SALT)
+    return module
+
+
+def manifest_shapes(network: str) -> dict[str, tuple[int, ...]]:
+    """State-dict keys and shapes of the public checkpoint."""
+    listed = json.loads((DATA / "manifests" / f"{network}.json").read_text(encoding="utf-8"))["state_dict"]
+    return {entry["key"]: tuple(entry["shape"]) for entry in listed}
+
+
+def assert_golden(stored: Mapping[str, np.ndarray], name: str, value: torch.Tensor, gate: float) -> None:
+    """Compare an output with its stored copy, whole or as a strided sample with statistics."""
+    array = value.numpy()
+    if name in stored:
+        assert array.shape == stored[name].shape, (name, array.shape)
+        error = np.abs(array - stored[name]).max()
+    else:
+        assert array.shape == tuple(stored[f"{name}__shape"]), (name, array.shape)
+        sample = array.reshape(-1)[:: int(stored[f"{name}__stride"])]
+        error = np.abs(sample - stored[f"{name}__sample"]).max()
+        stats = [array.mean(dtype=np.float64), array.std(dtype=np.float64), array.min(), array.max()]
+        np.testing.assert_allclose(stats, stored[f"{name}__stats"], atol=gate, err_msg=name)
+    assert error <= gate, f"{name}: off by {error:.2e}, gate {gate:.0e}"
