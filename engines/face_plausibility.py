@@ -64,16 +64,23 @@ class FaceCheck:
         steady_score: Lowest mesh confidence of all looks, 0..1.
         wander: Mean over the looks of the RMS distance of landmarks from their first place, in units of the face size.
         shape_faults: What is wrong with the geometry, empty for a face.
+        points: float32 (468, 3), image pixels: mean over all looks, steadier than any single one.
     """
 
     steady_score: float
     wander: float
     shape_faults: tuple[str, ...]
+    points: F32
 
     @property
     def is_face(self) -> bool:
         """True when all three signs agree."""
-        return self.steady_score >= MIN_STEADY_SCORE and self.wander <= MAX_WANDER and not self.shape_faults
+        return self.is_steady and not self.shape_faults
+
+    @property
+    def is_steady(self) -> bool:
+        """True when the network is sure of it from everywhere; still true for a face in profile."""
+        return self.steady_score >= MIN_STEADY_SCORE and self.wander <= MAX_WANDER
 
 
 def check_face(mesh: FaceMesh, rgb: U8, landmarks: FaceLandmarks) -> FaceCheck:
@@ -86,14 +93,16 @@ def check_face(mesh: FaceMesh, rgb: U8, landmarks: FaceLandmarks) -> FaceCheck:
     """
     base = Roi.from_points(landmarks.points)
     size = base.side / ROI_SCALE
-    scores, distances = [landmarks.mesh_score], []
+    scores, distances, looks = [landmarks.mesh_score], [], [landmarks.points]
     for factor, angle, right, down in _VIEWS:
         centre = (base.centre[0] + right * size, base.centre[1] + down * size)
         look = mesh.refine(rgb, Roi(centre, base.side * factor, base.angle + angle), landmarks.detector_score)
         offset = look.points[:, :2] - landmarks.points[:, :2]
         scores.append(look.mesh_score)
+        looks.append(look.points)
         distances.append(float(np.sqrt((offset**2).sum(axis=1).mean())) / size)
-    return FaceCheck(min(scores), float(np.mean(distances)), tuple(shape_faults(landmarks.points)))
+    points: F32 = np.mean(looks, axis=0, dtype=np.float32)
+    return FaceCheck(min(scores), float(np.mean(distances)), tuple(shape_faults(points)), points)
 
 
 def shape_faults(points: F32) -> list[str]:
