@@ -1,0 +1,255 @@
+"""Eyes: lids that close over the eyeball and an iris that turns, edited in the source picture before the face is warped.
+
+Per eye and texel column the source has an upper and a lower lid margin. Closing moves the upper margin down together with its own strip
+of lashes; the skin that unrolls behind it is a smooth sheet between the clean skin below the brow and the skin under the eye, so that no
+lash, crease or make-up colour is stretched over the lid. At rest the result is the source itself, texel for texel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import cv2
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from numpy.typing import NDArray
+from scipy.interpolate import PchipInterpolator
+
+from engines import mesh_topology as topology
+from engines.face_frame import FaceFrame
+from engines.mouth_layers import TEXTURE_SCALE
+
+U8 = NDArray[np.uint8]
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EyePatch:
+    """Everything fixed about one eye; texels of the fine texture, float32 unless said otherwise.
+
+    Attributes:
+        box: int64 (4,): x, y, width, height of the patch in the fine texture.
+        source: (h, w, 3), the source picture.
+        eyeball: (3, h, w), the eyeball, continued behind the lids.
+        sheet: (h, w, 3), the lid's smooth skin.
+        sheet_ramp: (h, w), how far the sheet may replace the source above the resting margin.
+        upper: (w,), row of the upper margin at rest.
+        opening: (w,), lower margin minus upper margin.
+        iris: (h, w), share of the gaze that each texel follows.
+        taper: (w,), 0 at the eye's corners, 1 in between.
+        units: (2,), texels per unit of gaze (x, y).
+        strip: (2,), thickness of the lash strip above and below the margin.
+    """
+
+    box: torch.Tensor
+    source: torch.Tensor
+    eyeball: torch.Tensor
+    sheet: torch.Tensor
+    sheet_ramp: torch.Tensor
+    upper: torch.Tensor
+    opening: torch.Tensor
+    iris: torch.Tensor
+    taper: torch.Tensor
+    units: torch.Tensor
+    strip: torch.Tensor
+
+    def to(self, device: torch.device) -> EyePatch:
+        """The same patch on another device; `box` stays on the CPU."""
+        parts = {f.name: getattr(self, f.name) for f in fields(self)}
+        return EyePatch(**{k: v if k == "box" else v.to(device) for k, v in parts.items()})
+
+
+def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
+    """Prepare one eye from the fine texture (1024, 1024, 3)."""
+    upper_ids = topology.RIGHT_EYE_UPPER if right else topology.LEFT_EYE_UPPER
+    lower_ids = topology.RIGHT_EYE_LOWER if right else topology.LEFT_EYE_LOWER
+    brow_ids = (70, 63, 105, 66, 107, 46, 53, 52, 65, 55) if right else (336, 296, 334, 293, 300, 285, 295, 282, 283, 276)
+    upper_xy = frame.points[list(upper_ids)] * TEXTURE_SCALE
+    lower_xy = frame.points[list(lower_ids)] * TEXTURE_SCALE
+    brow_y = float(np.sort(frame.points[list(brow_ids), 1])[-5:].mean()) * TEXTURE_SCALE
+    x_min, x_max = float(upper_xy[0, 0]), float(upper_xy[-1, 0])
+    span = max(x_max - x_min, 8.0)
+    tall = max(float((lower_xy[:, 1] - upper_xy[:, 1]).max()), 3.0)
+    top = min(float(upper_xy[:, 1].min()) - 0.12 * span, brow_y)
+    x0, y0 = int(max(x_min - 0.2 * span, 0)), int(max(top - 2, 0))
+    x1 = int(min(x_max + 0.2 * span, fine.shape[1]))
+    y1 = int(min(float(lower_xy[:, 1].max()) + 1.6 * tall + 0.1 * span, fine.shape[0]))
+    patch = fine[y0:y1, x0:x1].astype(np.float64)
+    height, width = patch.shape[:2]
+    columns = np.arange(width, dtype=np.float64)
+    upper = _margin(upper_xy - (x0, y0), columns)
+    lower = np.maximum(_margin(lower_xy - (x0, y0), columns), upper)
+    opening = lower - upper
+    rows = np.arange(height, dtype=np.float64)[:, None]
+    lid_room = np.maximum(upper - (brow_y - y0), 0.25 * tall + 4.0)
+    taper = _smooth(0.05, 0.45, opening / tall)
+    ramp = _smooth(0.0, 1.0, (rows - (upper - 0.55 * lid_room)) / (0.42 * lid_room)) * taper
+    iris_x, iris_y, radius = _find_iris(patch, upper, lower, span)
+    distance = np.hypot(columns[None, :] - iris_x, rows - iris_y) / radius
+    iris = 1.0 - _smooth(1.0, 2.1, distance)
+
+    def tensor(value: F64) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(value, dtype=np.float32))
+
+    return EyePatch(
+        box=torch.tensor([x0, y0, width, height]),
+        source=tensor(patch),
+        eyeball=tensor(_extend_eyeball(patch, upper, lower).transpose(2, 0, 1)),
+        sheet=tensor(_lid_sheet(patch, upper, lower, lid_room, tall)),
+        sheet_ramp=tensor(ramp),
+        upper=tensor(upper),
+        opening=tensor(opening),
+        iris=tensor(iris),
+        taper=tensor(taper),
+        units=tensor(np.array([span, span])),
+        strip=tensor(np.array([max(0.26 * tall, 3.0), max(0.09 * tall, 1.5)])),
+    )
+
+
+def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.Tensor:
+    """Draw the patch for a batch.
+
+    Args:
+        eye: The eye.
+        lids: float32 (n, 2), downward motion of the upper and the lower lid in eye openings; 0 is the source, (0.9, -0.1) is shut.
+        gaze: float32 (n, 2), x and y in eye widths.
+
+    Returns:
+        uint8 (n, h, w, 3).
+    """
+    height, width = eye.sheet_ramp.shape
+    device = eye.source.device
+    rows = torch.arange(height, device=device, dtype=torch.float32)[:, None]
+    total = (lids[:, 0] - lids[:, 1]).clamp(min=1.0)
+    up, low = lids[:, 0] / total, lids[:, 1] / total
+    closing = _ease(up / 0.35)[:, None, None]
+    margin = (eye.upper + up[:, None] * eye.opening)[:, None]
+    bottom = (eye.upper + (1.0 + low[:, None]) * eye.opening)[:, None]
+
+    ball = _turned_eyeball(eye, gaze)
+    under_lid = ((rows - margin) / (0.22 * eye.opening.amax())).clamp(min=0.0)
+    ball = ball * (1.0 - 0.30 * closing * torch.exp(-under_lid))[..., None]
+
+    strip = _shift_rows(eye.source, rows - up[:, None, None] * eye.opening)
+    above = margin - rows
+    strip_weight = (1.0 - _ease((above / eye.strip[0] - 0.45) / 0.55)) * _ease(1.0 + (above / eye.strip[1]))
+    strip_weight = strip_weight * torch.maximum(eye.taper, 1.0 - closing)
+    sheet_weight = torch.where(rows < eye.upper, eye.sheet_ramp * closing, eye.taper.expand(height, width))
+    lid_depth = ((margin - rows) / (margin - eye.upper + 1.0)).clamp(0.0, 1.0)
+    sheet = eye.sheet * (1.0 - 0.07 * closing * (2.0 * lid_depth - 0.9) ** 2)[..., None]
+    lid = torch.lerp(eye.source.expand_as(sheet), sheet, sheet_weight[..., None])
+
+    fall = 1.0 - _ease((rows - bottom) / (1.3 * eye.opening.amax()))
+    below = _shift_rows(eye.source, rows - low[:, None, None] * eye.opening * fall)
+
+    open_top = ((rows - margin) / 1.6 + 0.5).clamp(0.0, 1.0)
+    open_bottom = ((bottom - rows) / 1.6 + 0.5).clamp(0.0, 1.0)
+    inside = torch.lerp(below, ball, open_bottom[..., None])
+    picture = torch.lerp(lid, inside, open_top[..., None])
+    picture = torch.lerp(picture, strip, strip_weight[..., None])
+    line = torch.exp(-(((rows - margin - 0.3) / 1.7) ** 2)) * (0.38 * closing * eye.taper)
+    picture = picture * (1.0 - line)[..., None]
+    return picture.round().clamp(0, 255).to(torch.uint8)
+
+
+def _turned_eyeball(eye: EyePatch, gaze: torch.Tensor) -> torch.Tensor:
+    height, width = eye.sheet_ramp.shape
+    device = eye.source.device
+    rows = torch.arange(height, device=device, dtype=torch.float32)[:, None]
+    columns = torch.arange(width, device=device, dtype=torch.float32)
+    shift = gaze * eye.units
+    x = columns - shift[:, 0, None, None] * eye.iris
+    y = rows - shift[:, 1, None, None] * eye.iris
+    grid = torch.stack([(2 * x + 1) / width - 1, (2 * y + 1) / height - 1], dim=-1)
+    planes = eye.eyeball.expand(len(gaze), -1, -1, -1)
+    return F.grid_sample(planes, grid, mode="bilinear", padding_mode="border", align_corners=False).permute(0, 2, 3, 1)
+
+
+def _shift_rows(picture: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Sample (h, w, 3) at fractional rows (n, h, w), same column, linear."""
+    height = picture.shape[0]
+    rows = rows.clamp(0.0, height - 1.0)
+    first = rows.floor()
+    fraction = (rows - first)[..., None]
+    index = first.long()
+    columns = torch.arange(picture.shape[1], device=picture.device).expand_as(index)
+    return torch.lerp(picture[index, columns], picture[(index + 1).clamp(max=height - 1), columns], fraction)
+
+
+def _ease(t: torch.Tensor) -> torch.Tensor:
+    t = t.clamp(0.0, 1.0)
+    return t * t * (3.0 - 2.0 * t)
+
+
+def _smooth(edge0: float, edge1: float, value: F64) -> F64:
+    t = np.clip((value - edge0) / (edge1 - edge0), 0.0, 1.0)
+    result: F64 = t * t * (3 - 2 * t)
+    return result
+
+
+def _margin(knots: F64, columns: F64) -> F64:
+    """Lid margin row for every column; level outside the corners."""
+    order = np.argsort(knots[:, 0])
+    xs, ys = knots[order, 0], knots[order, 1]
+    keep = np.concatenate([[True], np.diff(xs) > 0.05])
+    result: F64 = np.asarray(PchipInterpolator(xs[keep], ys[keep])(np.clip(columns, xs[0], xs[-1])))
+    return result
+
+
+def _find_iris(patch: F64, upper: F64, lower: F64, span: float) -> tuple[float, float, float]:
+    """Centre and radius of the iris: the darkest disc of 0.2 eye widths inside the opening."""
+    height, width = patch.shape[:2]
+    rows = np.arange(height)[:, None]
+    radius = 0.20 * span
+    inside = ((rows >= upper) & (rows <= lower)).astype(np.float64)
+    dark = (255.0 - patch.mean(-1)) * inside
+    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * int(radius) + 1,) * 2).astype(np.float64)
+    covered = cv2.filter2D(inside, -1, disc, borderType=cv2.BORDER_CONSTANT)
+    score = cv2.filter2D(dark, -1, disc, borderType=cv2.BORDER_CONSTANT) / np.maximum(covered, 0.35 * disc.sum())
+    columns = np.arange(width)[None, :]
+    centre_x = float((np.arange(width) * (lower - upper)).sum() / max((lower - upper).sum(), 1e-6))
+    score = score * np.exp(-(((columns - centre_x) / (0.28 * span)) ** 2))
+    middle = (upper + lower) / 2
+    score = np.where(np.abs(rows - middle) < 0.2 * (lower - upper) + 1.0, score, -1.0)
+    y, x = np.unravel_index(int(score.argmax()), score.shape)
+    return float(x), float(y), radius
+
+
+def _extend_eyeball(patch: F64, upper: F64, lower: F64) -> F64:
+    """The opening's colours, mirrored up and down behind the lids."""
+    height, width = patch.shape[:2]
+    rows = np.repeat(np.arange(height, dtype=np.float64)[:, None], width, 1)
+    top, bottom = upper + 1.5, np.maximum(lower - 1.0, upper + 2.0)
+    mirrored = np.where(rows < top - 2.5, np.minimum(2 * top - 2.5 - rows, bottom), rows)
+    mirrored = np.where(rows > bottom + 2.0, np.maximum(2 * bottom + 2.0 - rows, top), mirrored)
+    columns = np.repeat(np.arange(width, dtype=np.float64)[None, :], height, 0)
+    places = np.stack([columns, mirrored], axis=-1).astype(np.float32)
+    sampled = cv2.remap(patch.astype(np.float32), places, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(sampled, dtype=np.float64)
+
+
+def _lid_sheet(patch: F64, upper: F64, lower: F64, lid_room: F64, tall: float) -> F64:
+    """Smooth skin between the clean skin below the brow and that under the eye."""
+    height, width = patch.shape[:2]
+    rows = np.arange(height, dtype=np.float64)[:, None]
+    luma = patch.mean(-1)
+    upper_from, upper_to = upper - 0.80 * lid_room, upper - 0.32 * lid_room
+    lower_from, lower_to = lower + 0.45 * tall, lower + 1.05 * tall
+
+    def band(first: F64, last: F64) -> F64:
+        inside = (rows >= first) & (rows <= last)
+        limit = np.where(inside, luma, np.nan)
+        limit = np.nanpercentile(np.where(inside.any(0), limit, luma), 50, axis=0)
+        chosen = (inside & (luma >= limit - 1.0)).astype(np.float64)
+        colour = (patch * chosen[..., None]).sum(0) / np.maximum(chosen.sum(0), 1.0)[:, None]
+        weight = chosen.sum(0) + 1e-3
+        sigma = 0.10 * width
+        blurred = cv2.GaussianBlur((colour * weight[:, None])[None].astype(np.float32), (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)[0]
+        norm = cv2.GaussianBlur(weight[None].astype(np.float32), (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)[0]
+        return np.asarray(blurred / norm[:, None], dtype=np.float64)
+
+    top, bottom = band(upper_from, upper_to), band(lower_from, lower_to)
+    t = _smooth(0.0, 1.0, (rows - upper_to) / np.maximum(lower_from - upper_to, 1.0))[..., None]
+    result: F64 = top * (1 - t) + bottom * t
+    return result
