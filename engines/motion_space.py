@@ -67,6 +67,8 @@ class MotionSpace(nn.Module):
         std: (265,) divided by before the network; 1 where motion never changes.
         from_dof: (20, 265), standardised degrees of freedom -> normalised motion.
         to_dof: (265, 20), its pseudo-inverse.
+        dof_mean: (20,) mean of the degrees of freedom in their own units.
+        dof_std: (20,) their standard deviation: what one standardised unit means.
         low: (20,) smallest standardised value that a prediction may take.
         high: (20,) largest.
     """
@@ -75,12 +77,16 @@ class MotionSpace(nn.Module):
     std: Tensor
     from_dof: Tensor
     to_dof: Tensor
+    dof_mean: Tensor
+    dof_std: Tensor
     low: Tensor
     high: Tensor
 
     def __init__(self) -> None:
         super().__init__()
         dofs = len(DEGREES_OF_FREEDOM)
+        self.register_buffer("dof_mean", torch.zeros(dofs))
+        self.register_buffer("dof_std", torch.ones(dofs))
         self.register_buffer("mean", rest_motion())
         self.register_buffer("std", torch.ones(MOTION_DIM))
         self.register_buffer("from_dof", dof_basis())
@@ -105,6 +111,8 @@ class MotionSpace(nn.Module):
         self.std.copy_(std)
         self.from_dof.copy_(from_dof)
         self.to_dof.copy_(torch.linalg.pinv(from_dof))
+        self.dof_mean.copy_(statistics.mean)
+        self.dof_std.copy_(spread)
         low = (statistics.low - statistics.mean).double() / spread
         high = (statistics.high - statistics.mean).double() / spread
         self.low.copy_(low - margin * (high - low))
