@@ -28,6 +28,7 @@ EVENT_OFFSET_S: Final = -0.005
 SILENT_SHARE: Final = 0.04
 """A millisecond whose peak is below this share of the utterance's loud peak is silent (some voices have an echo)."""
 
+REAL_PAUSE_S: Final = 0.060
 _STOPS: Final = frozenset({"p", "t", "k", "tʃ"})
 
 
@@ -134,6 +135,7 @@ class Espeak:
 def _phones(events: list[tuple[int, str]], pcm: NDArray[np.int16], rate_hz: int) -> list[Phone]:
     """Turn start stamps into phones; give voiceless stops the silent closure that precedes their stamp."""
     duration = len(pcm) / rate_hz
+    events = _without_short_pauses(events, duration)
     kept = [(max(stamp / 1000.0 + EVENT_OFFSET_S, 0.0), name) for stamp, name in events if not name.startswith("(")]
     starts = [time for time, _ in kept] + [duration]
     limit = max(SILENT_SHARE * float(np.percentile(np.abs(pcm.astype(np.int32)), 99)), 12.0)
@@ -152,6 +154,25 @@ def _phones(events: list[tuple[int, str]], pcm: NDArray[np.int16], rate_hz: int)
         else:
             found.append(Phone(SILENCE, starts[i], starts[i + 1]))
     return tidy(found, duration)
+
+
+def _without_short_pauses(events: list[tuple[int, str]], duration_s: float) -> list[tuple[int, str]]:
+    """Drop nameless events shorter than `REAL_PAUSE_S`: sound goes on in them (measured), e.g. the approach to a trill.
+
+    The time goes to the next phone when that is a stop or a trill, else to the one before.
+    """
+    kept: list[tuple[int, str]] = []
+    moved: int | None = None
+    for i, (stamp, name) in enumerate(events):
+        following = events[i + 1][0] if i + 1 < len(events) else round(duration_s * 1000)
+        if not name and kept and i + 1 < len(events) and following - stamp < REAL_PAUSE_S * 1000:
+            moved = stamp if moved is None else moved
+            continue
+        if moved is not None and name[:1] in ("r", "ɾ", "p", "t", "k", "b", "d", "ɡ"):
+            stamp = moved
+        moved = None
+        kept.append((stamp, name))
+    return kept
 
 
 def _silent_since(pcm: NDArray[np.int16], rate_hz: int, time_s: float, limit: float) -> float:

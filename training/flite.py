@@ -19,6 +19,8 @@ from training.utterance import SynthesisError, Utterance, to_16k
 VOICES: Final = ("kal", "kal16", "awb", "rms", "slt")
 LABEL_OFFSET_S: Final = {"kal": 0.004, "kal16": 0.003, "awb": 0.0, "rms": 0.002, "slt": 0.008}
 """Added to every end time (measured: speech energy trails the labels by this much)."""
+DIPHONE_PITCH_HZ: Final = {"kal": 105.0, "kal16": 105.0}
+"""Mean pitch of the diphone voices, which take one in hertz; the others take a factor."""
 _TOKEN: Final = re.compile(r"(\S+):([0-9.]+)")
 
 
@@ -27,7 +29,7 @@ def synthesise(
     text: str,
     voice: str = "slt",
     stretch: float = 1.0,
-    pitch_hz: float | None = None,
+    pitch: float = 1.0,
     timeout_s: float = 60.0,
 ) -> Utterance:
     """Speak English.
@@ -37,7 +39,7 @@ def synthesise(
         text: Plain text.
         voice: One of `VOICES`.
         stretch: Duration factor, above 1 is slower.
-        pitch_hz: Mean pitch; None keeps the voice's own.
+        pitch: Factor on the voice's own pitch.
         timeout_s: Kill the program after this long.
 
     Raises:
@@ -46,8 +48,8 @@ def synthesise(
     with tempfile.TemporaryDirectory(prefix="flite-") as folder:
         wav = Path(folder) / "out.wav"
         command = [str(tools.flite), "-voice", voice, "-psdur", "--setf", f"duration_stretch={stretch:.3f}"]
-        if pitch_hz is not None:
-            command += ["--setf", f"int_f0_target_mean={pitch_hz:.1f}"]
+        mean_hz = DIPHONE_PITCH_HZ.get(voice)
+        command += ["--setf", f"int_f0_target_mean={mean_hz * pitch:.1f}" if mean_hz else f"f0_shift={pitch:.3f}"]
         command += ["-o", str(wav), "-t", text]
         try:
             done = subprocess.run(  # noqa: S603 (our own fixed command; the text is one argument, no shell)

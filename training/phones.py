@@ -95,6 +95,7 @@ _JOINS: Final = {
         """
         a.ɪ=aɪ ɑ.ɪ=aɪ a.i=aɪ a.j=aɪ ʌ.ɪ=aɪ a.ʊ=aʊ ɑ.ʊ=aʊ a.u=aʊ æ.ʊ=aʊ ɑ.u=aʊ ʌ.ʊ=aʊ ʌ.u=aʊ
         o.ʊ=oʊ ə.ʊ=oʊ o.u=oʊ ɔ.ʊ=oʊ ɜ.ʊ=oʊ ə.u=oʊ e.ɪ=eɪ ɛ.ɪ=eɪ e.i=eɪ t.ʃ=tʃ d.ʒ=dʒ
+        t.h=t p.h=p k.h=k tʃ.h=tʃ
         """
     ).items()
 }
