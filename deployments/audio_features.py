@@ -1,0 +1,60 @@
+"""Deployment `AudioFeatures`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from deployments.calls import AudioFacts, CallContext, StageStats
+from deployments.config import StageSettings
+from deployments.placement import take_place
+from deployments.speech_models import load_speech_models
+from deployments.stage_worker import StageWorker
+from kernels.errors import LiveAnchorError, ShapeError
+from pipeline.types import F32, ROWS_PER_FRAME, FeatureRows
+
+Item = tuple[F32, int]
+
+
+class AudioFeaturesReplica:
+    """Adds to `pipeline.audio_features`: windows of several sessions in one network call, deadlines, counters, health.
+
+    Becomes ready only after it has really encoded a window of silence.
+
+    Args:
+        settings: This stage's own.
+    """
+
+    def __init__(self, settings: StageSettings) -> None:
+        self._stage = load_speech_models(settings.model, take_place(settings.model))[0]
+        self._stage.window(np.zeros(self._stage.window_samples, np.float32), 0)
+        self._worker: StageWorker[Item, FeatureRows] = StageWorker(
+            "audio_features", self._batch, lambda rows: len(rows.rows) // ROWS_PER_FRAME, settings
+        )
+
+    def facts(self) -> AudioFacts:
+        """What a session must know to cut windows."""
+        shape = self._stage.shape
+        return AudioFacts(shape.family, shape.left_samples, shape.lookahead_samples)
+
+    async def rows(self, window: F32, first_row: int, context: CallContext) -> FeatureRows:
+        """See `pipeline.audio_features.AudioFeatures.window`."""
+        return await self._worker.call((window, first_row), context)
+
+    def stats(self) -> StageStats:
+        """Counters of this replica."""
+        return self._worker.stats()
+
+    def check_health(self) -> None:
+        """See `StageWorker.check`."""
+        self._worker.check()
+
+    def _batch(self, items: Sequence[Item]) -> list[FeatureRows | LiveAnchorError]:
+        expected = (self._stage.window_samples,)
+        good = [item for item in items if item[0].shape == expected]
+        rows = iter(self._stage.windows(good))
+        return [
+            next(rows) if window.shape == expected else ShapeError("window", str(window.shape), str(expected))
+            for window, _ in items
+        ]

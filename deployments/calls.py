@@ -1,0 +1,75 @@
+"""What travels beside every stage call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class CallContext:
+    """Whose call, and for how long somebody waits for it.
+
+    Attributes:
+        session_id: Session or job.
+        remaining_ms: Time left when the call was sent; counted anew from its arrival, so no two clocks are compared.
+        epoch: Raised by every interruption of the session.
+    """
+
+    session_id: str
+    remaining_ms: float
+    epoch: int = 0
+
+
+@dataclass(frozen=True)
+class StageStats:
+    """Counters of one stage replica since it started.
+
+    Attributes:
+        stage: Name of the stage.
+        replica_id: Which replica.
+        calls: Calls that arrived.
+        batches: Batches that ran.
+        largest_batch: Chunks in the largest batch so far.
+        frames: Frames of 40 ms made; for `renderer`, pictures.
+        queued: Chunks that wait now.
+        dropped: Calls without a result, by reason: `expired`, `cancelled`, `stale`, `overloaded`, `failed`.
+        warm: What the replica holds ready, e.g. avatar ids.
+        pid: Process of the replica.
+    """
+
+    stage: str
+    replica_id: str
+    calls: int
+    batches: int
+    largest_batch: int
+    frames: int
+    queued: int
+    dropped: dict[str, int] = field(default_factory=dict)
+    warm: tuple[str, ...] = ()
+    pid: int = 0
+
+
+@dataclass(frozen=True)
+class AudioFacts:
+    """What `AudioFeatures` tells sessions: family, and samples of context and look-ahead of a window."""
+
+    family: str
+    context_samples: int
+    lookahead_samples: int
+
+
+@dataclass(frozen=True)
+class MotionFacts:
+    """What `MotionDiffusion` tells sessions: family, frames per hop, frames of past motion per window."""
+
+    family: str
+    hop_frames: int
+    history_frames: int
+
+
+@dataclass(frozen=True)
+class RifeFacts:
+    """What `Rife` can do: whether it interpolates pictures, and the reason when it does not."""
+
+    interpolates: bool
+    reason: str

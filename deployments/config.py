@@ -1,0 +1,132 @@
+"""Typed settings of the deployments: what each replica gets, how many there are, how much each takes in at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from pipeline.config import SessionSettings, Settings
+
+Family = Literal["mini"]
+StageName = Literal["audio_features", "motion_diffusion", "renderer", "rife"]
+STAGE_NAMES: tuple[StageName, ...] = ("audio_features", "motion_diffusion", "renderer", "rife")
+DEPLOYMENT_NAMES = {
+    "audio_features": "AudioFeatures",
+    "motion_diffusion": "MotionDiffusion",
+    "renderer": "Renderer",
+    "rife": "Rife",
+    "session_host": "SessionHost",
+    "ingress": "Ingress",
+}
+"""Settings field -> name of the Ray Serve deployment."""
+
+AFFINITY_ROUTER = "deployments.avatar_router:AvatarRouter"
+
+
+class BatchSettings(Settings):
+    """How calls of several sessions share the model."""
+
+    max_size: int = Field(1, ge=1, le=64, description="Chunks of different sessions per batch.")
+    max_queued: int = Field(256, ge=1, le=100_000, description="Chunks that may wait in one replica.")
+
+
+class ModelSettings(Settings):
+    """What a stage replica runs."""
+
+    family: Family = Field("mini", description="Which audio encoder, motion model and renderer, trained together.")
+    weights_dir: Path | None = Field(None, description="Folder with the family's weights; the embedded ones when null.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="auto: CUDA where the replica has a GPU share and torch finds the GPU."
+    )
+    threads: int = Field(
+        1, ge=1, le=64, description="CPU threads per torch operation; 1 gives the same sums everywhere."
+    )
+
+
+class StageSettings(Settings):
+    """One stage replica's own settings."""
+
+    model: ModelSettings = ModelSettings()
+    batch: BatchSettings = BatchSettings()
+    stuck_after_s: float = Field(60.0, gt=0, description="A batch that runs longer makes the replica unhealthy.")
+
+
+class RendererSettings(StageSettings):
+    """The renderer's own settings."""
+
+    avatars: str = Field(
+        "", description="fsspec URI or folder of the avatar store; LIVEANCHOR_HOME/avatars when empty."
+    )
+    cache_bytes: int = Field(512 * 2**20, ge=2**20, description="Bound on prepared faces kept in one replica.")
+
+
+class DeadlineSettings(Settings):
+    """How long things may take before they count as lost."""
+
+    stage_call_s: float = Field(
+        60.0, gt=0, le=3600, description="One stage call of a file job, the start of a replacement replica included."
+    )
+    job_base_s: float = Field(120.0, gt=0, description="A file job may take this, plus the next line's share.")
+    job_per_audio_s: float = Field(20.0, gt=0, description="Seconds that a file job may take per second of audio.")
+
+
+class SessionHostSettings(Settings):
+    """What `SessionHost` needs."""
+
+    family: Family = "mini"
+    avatars: str = Field("", description="As for the renderer.")
+    session: SessionSettings = SessionSettings()
+    deadlines: DeadlineSettings = DeadlineSettings()
+    max_audio_s: float = Field(600.0, gt=0, le=36_000, description="Longest speech of a file job.")
+    max_upload_bytes: int = Field(256 * 2**20, ge=1, description="Largest upload.")
+
+
+class DeploymentSettings(Settings):
+    """Placement and scaling of one deployment; becomes Ray Serve's own options."""
+
+    num_cpus: float = Field(0.1, ge=0, le=256, description="CPUs reserved per replica (bookkeeping, not isolation).")
+    num_gpus: float = Field(
+        0.0, ge=0, le=16, description="GPU share reserved per replica; it caps the replica's memory."
+    )
+    min_replicas: int = Field(1, ge=0, le=1000)
+    max_replicas: int = Field(1, ge=1, le=1000)
+    target_ongoing_requests: float = Field(2.0, gt=0, description="Calls per replica that autoscaling aims at.")
+    max_ongoing_requests: int = Field(64, ge=1, description="Calls that one replica takes in at once.")
+    max_queued_requests: int = Field(
+        512, ge=1, description="Calls that wait for a replica before 503; above any burst."
+    )
+    upscale_delay_s: float = Field(5.0, ge=0)
+    downscale_delay_s: float = Field(120.0, ge=0)
+    graceful_shutdown_timeout_s: float = Field(60.0, ge=0, description="As long as the longest session promised.")
+    health_check_period_s: float = Field(10.0, gt=0)
+    health_check_timeout_s: float = Field(30.0, gt=0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min_replicas > self.max_replicas:
+            raise ValueError(f"min_replicas ({self.min_replicas}) must not exceed max_replicas ({self.max_replicas})")
+        if self.num_gpus > 1 and self.num_gpus != int(self.num_gpus):
+            raise ValueError(f"num_gpus ({self.num_gpus}) above 1 must be a whole number")
+        return self
+
+    def serve_options(self) -> dict[str, Any]:
+        """As Ray Serve spells them, in a deployment's options and in YAML alike."""
+        return {
+            "ray_actor_options": {"num_cpus": self.num_cpus, "num_gpus": self.num_gpus},
+            "autoscaling_config": {
+                "min_replicas": self.min_replicas,
+                "initial_replicas": self.min_replicas,
+                "max_replicas": self.max_replicas,
+                "target_ongoing_requests": self.target_ongoing_requests,
+                "upscale_delay_s": self.upscale_delay_s,
+                "downscale_delay_s": self.downscale_delay_s,
+                "look_back_period_s": max(min(self.upscale_delay_s, 30.0), 2.0),
+            },
+            "max_ongoing_requests": self.max_ongoing_requests,
+            "max_queued_requests": self.max_queued_requests,
+            "graceful_shutdown_timeout_s": self.graceful_shutdown_timeout_s,
+            "health_check_period_s": self.health_check_period_s,
+            "health_check_timeout_s": self.health_check_timeout_s,
+        }

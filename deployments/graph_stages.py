@@ -1,0 +1,194 @@
+"""The stages of a session across the cluster: `pipeline.stages.Stages` over deployment handles."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ray.exceptions import RayActorError
+from ray.serve.exceptions import BackPressureError
+from ray.serve.handle import DeploymentHandle
+
+from deployments.calls import AudioFacts, CallContext, MotionFacts, RifeFacts
+from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError
+from deployments.rife import doubles_in_motion_space
+from pipeline.motion_diffusion import MotionCarry
+from pipeline.stages import RenderRequest, StageInfo
+from pipeline.types import F32, FeatureRows, MotionChunk, Nv12RectBatch
+
+ATTEMPTS = 2
+"""A stage call is made once more when its replica dies."""
+
+
+@dataclass(frozen=True)
+class StageHandles:
+    """Handles of the stage deployments."""
+
+    audio_features: DeploymentHandle[Any]
+    motion_diffusion: DeploymentHandle[Any]
+    renderer: DeploymentHandle[Any]
+    rife: DeploymentHandle[Any]
+
+
+async def call_stage(
+    stage: str,
+    method: Any,
+    args: tuple[object, ...],
+    *,
+    session_id: str,
+    budget_s: float,
+    epoch: int = 0,
+    clock: Callable[[], float] = time.monotonic,
+    on_retry: Callable[[str], None] = lambda stage: None,
+) -> Any:
+    """One stage call with a deadline, one retry when its replica dies, and no work left behind when the caller goes away.
+
+    Args:
+        stage: Name for errors.
+        method: A handle's method; called with `args` and a `CallContext`.
+        args: The call's own arguments.
+        session_id: Whose call.
+        budget_s: Time for everything, the retry included.
+        epoch: Session epoch.
+        clock: Monotonic seconds.
+        on_retry: Told the stage's name when the call is made again.
+
+    Raises:
+        DeadlineExceededError: No answer in time.
+        StageLostError: The replica died, twice.
+        StageOverloadedError: Ray Serve's queue for the stage is full.
+        LiveAnchorError: What the stage answered.
+    """
+    deadline = clock() + budget_s
+    for attempt in range(1, ATTEMPTS + 1):
+        remaining_s = deadline - clock()
+        if remaining_s <= 0:
+            raise DeadlineExceededError(stage, budget_s * 1000)
+        response = method.remote(*args, CallContext(session_id, remaining_s * 1000, epoch))
+        answered = False
+        try:
+            async with asyncio.timeout(remaining_s):
+                result = await response
+            answered = True
+            return result
+        except TimeoutError as error:
+            raise DeadlineExceededError(stage, budget_s * 1000) from error
+        except BackPressureError as error:
+            raise StageOverloadedError(stage, error.num_queued_requests) from error
+        except RayActorError as error:
+            if attempt == ATTEMPTS:
+                raise StageLostError(stage, attempt) from error
+            on_retry(stage)
+        finally:
+            if not answered:
+                response.cancel()
+    raise StageLostError(stage, ATTEMPTS)
+
+
+async def fetch_info(handles: StageHandles, family: str, budget_s: float) -> StageInfo:
+    """Ask the stages what a session must know; any stage may be starting meanwhile.
+
+    Raises:
+        DeadlineExceededError: A stage did not come up in time.
+    """
+    async with asyncio.timeout(budget_s):
+        audio, motion = await asyncio.gather(
+            handles.audio_features.facts.remote(), handles.motion_diffusion.facts.remote()
+        )
+    return stage_info(family, audio, motion)
+
+
+def stage_info(family: str, audio: AudioFacts, motion: MotionFacts) -> StageInfo:
+    """The stages' facts as a session wants them."""
+    return StageInfo(
+        family=family,
+        hop_frames=motion.hop_frames,
+        context_samples=audio.context_samples,
+        lookahead_samples=audio.lookahead_samples,
+        history_frames=motion.history_frames,
+        doubles_in_motion_space=doubles_in_motion_space(family),
+    )
+
+
+async def fetch_rife_facts(handles: StageHandles, budget_s: float) -> RifeFacts:
+    """What the interpolator can do; wakes it when it was scaled to zero."""
+    async with asyncio.timeout(budget_s):
+        facts: RifeFacts = await handles.rife.facts.remote()
+    return facts
+
+
+class GraphStages:
+    """One session's `Stages`: small results by value, pictures by reference, a deadline on every call.
+
+    Args:
+        handles: The stage deployments.
+        info: From `fetch_info`.
+        session_id: Whose calls.
+        budget_s: Time that each call gets.
+        epoch: Session epoch.
+        clock: Monotonic seconds.
+
+    Attributes:
+        calls: Calls per stage so far.
+        retries: Calls made again because a replica died, per stage.
+    """
+
+    def __init__(
+        self,
+        handles: StageHandles,
+        info: StageInfo,
+        session_id: str,
+        budget_s: float,
+        epoch: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._rows = handles.audio_features.options(method_name="rows", _by_reference=False)
+        self._motion = handles.motion_diffusion.options(method_name="motion", _by_reference=False)
+        self._render = handles.renderer.options(method_name="render")
+        self._info = info
+        self._session_id = session_id
+        self._budget_s = budget_s
+        self._epoch = epoch
+        self._clock = clock
+        self.calls: Counter[str] = Counter()
+        self.retries: Counter[str] = Counter()
+
+    @property
+    def info(self) -> StageInfo:
+        """Facts about the family."""
+        return self._info
+
+    async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
+        """See `Stages`."""
+        rows: FeatureRows = await self._call("audio_features", self._rows, window, first_row)
+        return rows
+
+    async def motion_diffusion(self, rows: FeatureRows, carry: MotionCarry) -> tuple[MotionChunk, MotionCarry]:
+        """See `Stages`."""
+        answer: tuple[MotionChunk, MotionCarry] = await self._call("motion_diffusion", self._motion, rows, carry)
+        return answer
+
+    async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
+        """See `Stages`."""
+        batch: Nv12RectBatch = await self._call("renderer", self._render, request)
+        return batch
+
+    async def _call(self, stage: str, method: Any, *args: object) -> Any:
+        self.calls[stage] += 1
+        return await call_stage(
+            stage,
+            method,
+            args,
+            session_id=self._session_id,
+            budget_s=self._budget_s,
+            epoch=self._epoch,
+            clock=self._clock,
+            on_retry=self._count_retry,
+        )
+
+    def _count_retry(self, stage: str) -> None:
+        self.retries[stage] += 1

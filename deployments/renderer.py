@@ -1,0 +1,61 @@
+"""Deployment `Renderer`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from deployments.avatars import open_avatar_store
+from deployments.calls import CallContext, StageStats
+from deployments.config import RendererSettings
+from deployments.placement import take_place
+from deployments.stage_worker import StageWorker
+from engines.motion_layout import MOTION_DIM
+from kernels.errors import LiveAnchorError
+from pipeline.renderer import Renderer
+from pipeline.stages import RenderRequest
+from pipeline.types import MotionChunk, Nv12RectBatch
+
+
+class RendererReplica:
+    """Adds to `pipeline.renderer`: calls of several sessions in order of their deadlines, an avatar store, counters, health.
+
+    Holds prepared faces up to a bound in bytes; the router sends an avatar's calls where it is warm. Becomes ready only after it
+    has really drawn a frame, of the store's first avatar where there is one.
+
+    Args:
+        settings: This stage's own.
+    """
+
+    def __init__(self, settings: RendererSettings) -> None:
+        self._store = open_avatar_store(settings.avatars)
+        self._stage = Renderer(self._store.get, take_place(settings.model), settings.cache_bytes)
+        self._probe()
+        self._worker: StageWorker[RenderRequest, Nv12RectBatch] = StageWorker("renderer", self._batch, len, settings)
+
+    async def render(self, request: RenderRequest, context: CallContext) -> Nv12RectBatch:
+        """See `pipeline.renderer.Renderer.render`."""
+        return await self._worker.call(request, context)
+
+    def stats(self) -> StageStats:
+        """Counters of this replica; `warm` lists the prepared avatars."""
+        return self._worker.stats(self._stage.warm_avatars())
+
+    def check_health(self) -> None:
+        """See `StageWorker.check`."""
+        self._worker.check()
+
+    def _batch(self, items: Sequence[RenderRequest]) -> list[Nv12RectBatch | LiveAnchorError]:
+        return [self._one(item) for item in items]
+
+    def _one(self, item: RenderRequest) -> Nv12RectBatch | LiveAnchorError:
+        try:
+            return self._stage.render(item)
+        except LiveAnchorError as error:
+            return error
+
+    def _probe(self) -> None:
+        for summary in self._store.list()[:1]:
+            motion = MotionChunk(np.zeros((1, MOTION_DIM), np.float32), 0)
+            self._stage.render(RenderRequest(summary.avatar_id, motion, None, 25, "bt709"))

@@ -1,0 +1,106 @@
+"""What every stage replica has: one thread for the model, the batcher before it, counters, a health check."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+from ray import serve
+
+from deployments.batcher import Batcher
+from deployments.calls import CallContext, StageStats
+from deployments.config import StageSettings
+from deployments.errors import StageFailedError
+from deployments.metrics import StageMetrics
+from kernels.errors import LiveAnchorError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def replica_id() -> str:
+    """Id of the replica that this code runs in."""
+    return str(serve.get_replica_context().replica_id.unique_id)
+
+
+class StageWorker(Generic[Item, Result]):
+    """One model behind one thread; calls of all sessions come in, batches go through.
+
+    Args:
+        stage: Name of the stage.
+        run: Takes a batch, gives one result or typed error per item; called in the thread.
+        frames_of: Frames in a result, for the counters.
+        settings: Batch size, queue length, when a batch counts as stuck.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        stage: str,
+        run: Callable[[Sequence[Item]], Sequence[Result | LiveAnchorError]],
+        frames_of: Callable[[Result], int],
+        settings: StageSettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stage = stage
+        self._run = run
+        self._frames_of = frames_of
+        self._settings = settings
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=stage)
+        self._metrics = StageMetrics(stage)
+        self._calls = 0
+        self._running_since: float | None = None
+        self._batcher: Batcher[Item, Result] = Batcher(
+            stage,
+            self._run_batch,
+            max_batch_size=settings.batch.max_size,
+            max_queued=settings.batch.max_queued,
+            clock=clock,
+            observer=self._metrics,
+        )
+
+    async def call(self, item: Item, context: CallContext) -> Result:
+        """Queue one chunk and wait for its result; see `Batcher.submit` for errors."""
+        self._calls += 1
+        result = await self._batcher.submit(
+            item, session_id=context.session_id, remaining_ms=context.remaining_ms, epoch=context.epoch
+        )
+        self._metrics.frames_made(self._frames_of(result))
+        return result
+
+    def check(self) -> None:
+        """The cheap health check.
+
+        Raises:
+            StageFailedError: A batch has been running for too long; a fresh replica is the only cure.
+        """
+        since = self._running_since
+        if since is not None and self._clock() - since > self._settings.stuck_after_s:
+            raise StageFailedError(self._stage, f"a batch has been running for {self._clock() - since:.0f} s")
+
+    def stats(self, warm: Sequence[str] = ()) -> StageStats:
+        """Counters since the start."""
+        return StageStats(
+            stage=self._stage,
+            replica_id=replica_id(),
+            calls=self._calls,
+            batches=self._metrics.batches,
+            largest_batch=self._metrics.largest_batch,
+            frames=self._metrics.frames,
+            queued=self._batcher.queued,
+            dropped=dict(self._metrics.dropped_by_reason),
+            warm=tuple(warm),
+            pid=os.getpid(),
+        )
+
+    async def _run_batch(self, items: Sequence[Item]) -> Sequence[Result | LiveAnchorError]:
+        self._running_since = self._clock()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, items)
+        finally:
+            self._running_since = None
