@@ -8,8 +8,8 @@ import numpy as np
 from pipeline.presenter.geometry import F32, mirrored, spline, to_board
 from pipeline.presenter.raster import Window, fill_ribbon, over, rgb
 
-LOWER_EDGE = [(0.074, 0.262), (0.112, 0.2500), (0.160, 0.2380), (0.205, 0.2315), (0.250, 0.2385), (0.302, 0.2640)]
-UPPER_EDGE = [(0.072, 0.232), (0.112, 0.2200), (0.160, 0.2080), (0.208, 0.2050), (0.256, 0.2220), (0.304, 0.2600)]
+LOWER_EDGE = [(0.074, 0.2550), (0.112, 0.2430), (0.160, 0.2310), (0.205, 0.2245), (0.250, 0.2315), (0.302, 0.2570)]
+UPPER_EDGE = [(0.072, 0.2250), (0.112, 0.2130), (0.160, 0.2010), (0.208, 0.1980), (0.256, 0.2150), (0.304, 0.2530)]
 
 _ZOOM = 3
 
@@ -21,7 +21,7 @@ def paint_brow(board: F32, side: float, rng: np.random.Generator) -> None:
     both = np.concatenate([lower, upper[::-1]])
     window = Window.around(*(both.min(axis=0) - 0.05), *(both.max(axis=0) + 0.05))
     view = board[window.slices]
-    over(view, rgb("5a3929"), 0.50 * window.polygon(both, soft=4.2))
+    over(view, rgb("54301f"), 0.50 * window.polygon(both, soft=4.2))
     shape = (window.h * _ZOOM, window.w * _ZOOM)
     ink = np.zeros(shape, np.uint8)
     origin = np.array([window.x, window.y], dtype=np.float64)
@@ -43,4 +43,4 @@ def paint_brow(board: F32, side: float, rng: np.random.Generator) -> None:
         pixels = (to_board(hair) - origin + 0.5) * _ZOOM - 0.5
         fill_ribbon(ink, pixels, taper * 0.95 * _ZOOM, int(np.clip(rng.normal(150, 32) * fade, 40, 240)))
     alpha = cv2.resize(ink, (window.w, window.h), interpolation=cv2.INTER_AREA).astype(np.float32) / np.float32(255)
-    over(view, rgb("372116"), 0.90 * alpha)
+    over(view, rgb("341c10"), 0.90 * alpha)

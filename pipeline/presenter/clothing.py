@@ -136,6 +136,38 @@ def _lapel(view: F32, window: Window, side: float, rng: np.random.Generator) -> 
     over(view, rgb("0a101d"), 0.55 * window.line(notch, 1.8, soft=0.8))
 
 
+def _necklace(view: F32, window: Window) -> None:
+    """A thin gold chain with a small round pendant."""
+    u, v = window.grid()
+    chain = spline(
+        [
+            (-0.242, 1.06),
+            (-0.222, 1.165),
+            (-0.170, 1.290),
+            (-0.087, 1.388),
+            (0.0, 1.425),
+            (0.087, 1.388),
+            (0.170, 1.290),
+            (0.222, 1.165),
+            (0.242, 1.06),
+        ],
+        160,
+    )
+    over(view, rgb("6a3a28"), 0.40 * window.line(chain + (0.003, 0.006), 3.0, soft=1.6))
+    over(view, rgb("b98a45"), 0.85 * window.line(chain, 1.7, soft=0.6))
+    glints = 0.5 + 0.5 * np.sin(np.linspace(0, 40 * np.pi, 160))
+    over(view, rgb("ffeebf"), 0.70 * window.ribbon(chain - (0.0006, 0.0008), 0.9 * glints, soft=0.5))
+    r = np.hypot(u, v - 1.4415) / np.float32(0.0155)
+    over(view, rgb("5b3020"), 0.40 * np.exp(-0.5 * (np.hypot(u - 0.005, v - 1.449) / 0.012) ** 2))
+    gold = np.empty((*u.shape, 3), np.float32)
+    gold[:] = (
+        rgb("9a6d30")
+        + (rgb("f3d48e") - rgb("9a6d30")) * np.clip(0.55 - (u * 0.8 + (v - 1.4415)) / 0.026, 0, 1)[..., None]
+    )
+    over(gold, rgb("fff6da"), np.exp(-0.5 * (np.hypot(u + 0.005, v - 1.436) / 0.0032) ** 2))
+    over(view, gold, smoothstep(1.06, 0.92, r))
+
+
 def _microphone(view: F32, window: Window) -> None:
     u, v = window.grid()
     cu, cv = -0.268, 1.640
@@ -167,6 +199,7 @@ def paint_clothes(board: F32, rng: np.random.Generator) -> None:
     """Paint blouse, blazer, lapels and microphone on `board` in place."""
     window = Window.around(-1.0, 1.12, 1.0, 2.76)
     view = board[window.slices]
+    _necklace(view, window)
     _blouse(view, window, rng)
     _jacket(view, window, rng)
     for side in (-1.0, 1.0):

@@ -26,8 +26,9 @@ def paint_board() -> F32:
     hair = Hair.grow(rng)
     hair.paint_behind(board)
     paint_neck(board, rng)
+    hair.paint_fall(board, 1.0)  # on the viewer's right the hair falls behind the shoulder
     paint_clothes(board, rng)
-    hair.paint_fall(board)
+    hair.paint_fall(board, -1.0)
     paint_face(board, rng)
     paint_lips(board, rng)
     for side in (-1.0, 1.0):

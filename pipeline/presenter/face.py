@@ -9,7 +9,7 @@ from pipeline.presenter.geometry import F32, spline
 from pipeline.presenter.raster import Window, blur, bump, over, rgb, smooth_noise, smoothstep
 from pipeline.presenter.skin import BLUSH, SKIN, shade
 
-_WING = [(0.086, 0.548), (0.0955, 0.566), (0.0955, 0.586), (0.084, 0.600), (0.066, 0.603)]
+_WING = [(0.081, 0.541), (0.0902, 0.559), (0.0902, 0.579), (0.079, 0.593), (0.062, 0.596)]
 """The crease around the wing of the nose, u > 0."""
 
 FACE_WINDOW = Window.around(-0.52, -0.30, 0.52, 1.06)
@@ -35,26 +35,26 @@ def _albedo(u: F32, v: F32, rng: np.random.Generator) -> F32:
 
 def _cast_shadow(u: F32, v: F32) -> F32:
     """Where the key light is blocked by the nose: a soft wedge on the viewer's right of it and below."""
-    wedge = bump(u, v, 0.040, 0.618, 0.040, 0.016, 12) + 0.55 * bump(u, v, 0.085, 0.565, 0.016, 0.040, -12)
+    wedge = bump(u, v, 0.036, 0.611, 0.040, 0.016, 12) + 0.55 * bump(u, v, 0.082, 0.558, 0.016, 0.040, -12)
     socket = bump(u, v, 0.088, 0.315, 0.020, 0.035) * 0.5
     return np.asarray(1.0 - 0.42 * np.clip(wedge + socket, 0.0, 1.0), dtype=np.float32)
 
 
 def _nostrils(canvas: F32, u: F32, v: F32) -> None:
     for side in (-1.0, 1.0):
-        hole = bump(u, v, side * 0.0355, 0.5925, 0.0150, 0.0058, side * 16) + 0.6 * bump(
-            u, v, side * 0.0475, 0.5885, 0.008, 0.006
+        hole = bump(u, v, side * 0.0335, 0.5855, 0.0150, 0.0058, side * 16) + 0.6 * bump(
+            u, v, side * 0.0450, 0.5815, 0.008, 0.006
         )
-        over(canvas, rgb("53261d"), 0.85 * smoothstep(0.40, 1.0, hole))
+        over(canvas, rgb("4a2019"), 0.80 * smoothstep(0.40, 1.0, hole))
         over(canvas, rgb("8a4a38"), 0.40 * np.minimum(hole, 1.0))
         wing = spline([(side * u_, v_) for u_, v_ in _WING], 60)
         over(canvas, rgb("8e4f3c"), 0.40 * FACE_WINDOW.ribbon(wing, np.linspace(2.0, 6.0, 60), soft=3.2))
     over(
         canvas,
         rgb("fff0e2"),
-        0.20 * bump(u, v, -0.012, 0.548, 0.013, 0.011) + 0.10 * bump(u, v, -0.010, 0.45, 0.008, 0.05),
+        0.20 * bump(u, v, -0.011, 0.541, 0.013, 0.011) + 0.10 * bump(u, v, -0.010, 0.45, 0.008, 0.05),
     )
-    over(canvas, rgb("9c5b48"), 0.30 * bump(u, v, 0.0, 0.608, 0.028, 0.006))
+    over(canvas, rgb("9c5b48"), 0.30 * bump(u, v, 0.0, 0.601, 0.028, 0.006))
 
 
 def paint_face(board: F32, rng: np.random.Generator) -> None:

@@ -29,17 +29,17 @@ FACE_HALF = [
 """Right half of the face outline (skull top to chin) in face coordinates."""
 
 # Lip curves, corner to corner, left half mirrored from these (u >= 0). A closed, friendly mouth: corners a touch high.
-MOUTH_LINE_HALF = [(0.0, 0.7235), (0.022, 0.7210), (0.050, 0.7188), (0.085, 0.7195), (0.118, 0.7150), (0.145, 0.7060)]
+MOUTH_LINE_HALF = [(0.0, 0.7165), (0.022, 0.7145), (0.050, 0.7122), (0.085, 0.7130), (0.118, 0.7085), (0.147, 0.7005)]
 LIP_TOP_HALF = [
-    (0.0, 0.6830),
-    (0.012, 0.6800),
-    (0.028, 0.6760),
-    (0.050, 0.6805),
-    (0.090, 0.6930),
-    (0.122, 0.7015),
-    (0.145, 0.7060),
+    (0.0, 0.6795),
+    (0.012, 0.6766),
+    (0.028, 0.6728),
+    (0.050, 0.6770),
+    (0.092, 0.6890),
+    (0.124, 0.6965),
+    (0.147, 0.7005),
 ]
-LIP_BOTTOM_HALF = [(0.0, 0.7820), (0.035, 0.7810), (0.070, 0.7700), (0.105, 0.7450), (0.130, 0.7210), (0.145, 0.7060)]
+LIP_BOTTOM_HALF = [(0.0, 0.7705), (0.035, 0.7694), (0.070, 0.7592), (0.104, 0.7370), (0.131, 0.7145), (0.147, 0.7005)]
 
 
 def face_outline(n: int = 400) -> NDArray[np.float64]:
@@ -80,15 +80,15 @@ def _ovoid(u: F32, v: F32) -> F32:
 
 
 def _nose(u: F32, v: F32) -> F32:
-    knots = [0.24, 0.32, 0.38, 0.45, 0.50, 0.535, 0.560, 0.585, 0.605, 0.64]
+    knots = [0.24, 0.32, 0.38, 0.45, 0.495, 0.528, 0.552, 0.577, 0.598, 0.635]
     heights = [0.000, 0.010, 0.026, 0.048, 0.066, 0.080, 0.083, 0.056, 0.020, 0.0]
     widths = [0.050, 0.034, 0.031, 0.033, 0.036, 0.041, 0.043, 0.042, 0.036, 0.03]
     ridge, wide = np.interp(v, knots, heights), np.interp(v, knots, widths)
     nose = ridge * np.exp(-0.5 * np.abs(u / wide) ** 2.2)
-    nose = nose + 0.020 * bump(u, v, 0.0, 0.552, 0.026, 0.024)
-    nose = nose + 0.040 * _both(u, v, 0.062, 0.572, 0.023, 0.023, 20)
-    nose = nose + 0.014 * bump(u, v, 0.0, 0.598, 0.014, 0.016)
-    return np.asarray(nose - 0.012 * _both(u, v, 0.093, 0.585, 0.012, 0.028, 15), dtype=np.float32)
+    nose = nose + 0.020 * bump(u, v, 0.0, 0.545, 0.026, 0.024)
+    nose = nose + 0.040 * _both(u, v, 0.058, 0.565, 0.022, 0.022, 20)
+    nose = nose + 0.014 * bump(u, v, 0.0, 0.591, 0.014, 0.016)
+    return np.asarray(nose - 0.012 * _both(u, v, 0.088, 0.578, 0.012, 0.028, 15), dtype=np.float32)
 
 
 def _eye_region(u: F32, v: F32) -> F32:
@@ -107,7 +107,7 @@ def _lips(u: F32, v: F32) -> F32:
     low = np.clip((v - line) / np.maximum(bottom - line, 1e-3), 0.0, 1.6)
     upper = np.where(v <= line, np.exp(-0.5 * ((up - 0.55) / 0.42) ** 2), 0.0)
     lower = np.where(v > line, np.exp(-0.5 * ((low - 0.50) / 0.40) ** 2), 0.0)
-    return np.asarray(inside * (0.016 * upper + 0.024 * lower), dtype=np.float32)
+    return np.asarray(inside * (0.007 * upper + 0.011 * lower), dtype=np.float32)
 
 
 def face_relief(u: F32, v: F32) -> F32:
@@ -117,10 +117,10 @@ def face_relief(u: F32, v: F32) -> F32:
     z += 0.016 * _both(u, v, 0.185, 0.545, 0.070, 0.070)  # soft cheeks
     z += 0.038 * bump(u, v, 0.0, 0.700, 0.115, 0.080)  # muzzle
     z += 0.030 * bump(u, v, 0.0, 0.915, 0.075, 0.050)  # chin
-    z -= 0.017 * bump(u, v, 0.0, 0.838, 0.085, 0.022)  # fold above the chin
-    z -= 0.007 * bump(u, v, 0.0, 0.645, 0.0115, 0.024)  # philtrum
-    z += 0.004 * _both(u, v, 0.021, 0.648, 0.009, 0.024, 8)
+    z -= 0.017 * bump(u, v, 0.0, 0.832, 0.085, 0.022)  # fold above the chin
+    z -= 0.0045 * bump(u, v, 0.0, 0.640, 0.0125, 0.026)  # philtrum
+    z += 0.0028 * _both(u, v, 0.0215, 0.643, 0.010, 0.026, 8)
     z -= 0.006 * _both(u, v, 0.152, 0.640, 0.016, 0.060, -28)  # from the nose to the mouth corner, barely there
-    z -= 0.007 * _both(u, v, 0.158, 0.714, 0.016, 0.020)  # mouth corners
+    z -= 0.007 * _both(u, v, 0.160, 0.702, 0.016, 0.020)  # mouth corners
     z += 0.010 * bump(u, v, 0.0, 0.12, 0.16, 0.09)  # forehead
     return np.asarray(z, dtype=np.float32)

@@ -133,10 +133,10 @@ class Hair:
         """Grow the hair; the same generator state gives the same hair."""
         return cls((_grow(-1.0, 4200, rng), _grow(1.0, 3800, rng)))
 
-    def _paint(self, board: F32, first: float, last: float, fade: float = 1.0) -> None:
+    def _paint(self, board: F32, sides: tuple[_Side, ...], first: float, last: float, fade: float) -> None:
         view = board[HAIR_WINDOW.slices]
         _, v = HAIR_WINDOW.grid()
-        for strands in self.sides:
+        for strands in sides:
             marks, cover = _texture(strands, first, last)
             keep = smoothstep(fade, fade - 0.05, strands.along)
             over(view, _light(strands, marks, v), blur(cover, 0.5) * keep)
@@ -156,14 +156,14 @@ class Hair:
         shape = spline([*half, *((-u, v) for u, v in reversed(half[1:]))], 300, closed=True)
         over(board[HAIR_WINDOW.slices], rgb("170e0b"), HAIR_WINDOW.polygon(shape, soft=4.0))
 
-    def paint_fall(self, board: F32) -> None:
-        """From the ears to the shoulders, with its shadow on the clothes."""
-        view = board[HAIR_WINDOW.slices]
-        for strands in self.sides:
-            ring = between(guides(strands.side), np.array([0.02, 0.98]))[:, SAMPLES // 2 : -3]
-            ring = np.concatenate([ring[0], ring[1][::-1]])
-            over(view, rgb("0a0608"), 0.55 * HAIR_WINDOW.polygon(ring + (0.012, 0.016), soft=9.0))
-        self._paint(board, TEMPLE - 0.08, 1.0, fade=2.0)
+    def paint_fall(self, board: F32, side: float) -> None:
+        """From one ear to the shoulder, with its shadow on what lies behind."""
+        strands = self.sides[0 if side < 0 else 1]
+        ring = between(guides(side), np.array([0.02, 0.98]))[:, SAMPLES // 2 : -6]
+        ring = np.concatenate([ring[0], ring[1][::-1]])
+        shadow = HAIR_WINDOW.polygon(ring + (0.012, 0.016), soft=9.0)
+        over(board[HAIR_WINDOW.slices], rgb("0a0608"), 0.50 * shadow)
+        self._paint(board, (strands,), TEMPLE - 0.08, 1.0, fade=2.0)
 
     def paint_crown(self, board: F32) -> None:
         """From the parting to the ears, over forehead and temples, with its shadow on the skin."""
@@ -175,7 +175,7 @@ class Hair:
             over(view, rgb("7a4632"), 0.40 * HAIR_WINDOW.polygon(ring + (0.006, 0.030), soft=14.0))
             over(view, rgb("4a281d"), 0.55 * HAIR_WINDOW.polygon(ring + (0.003, 0.010), soft=4.0))
             over(view, DEEP, HAIR_WINDOW.polygon(ring, soft=2.2))
-        self._paint(board, 0.0, TEMPLE + 0.04, fade=TEMPLE + 0.03)
+        self._paint(board, self.sides, 0.0, TEMPLE + 0.04, fade=TEMPLE + 0.03)
 
     def paint_wisps(self, board: F32, rng: np.random.Generator) -> None:
         """Baby hairs along the hairline and stray hairs around the contour, so that no edge is cut out of paper."""

@@ -8,8 +8,8 @@ from pipeline.presenter.face_shape import LIP_BOTTOM_HALF, LIP_TOP_HALF, MOUTH_L
 from pipeline.presenter.geometry import F32
 from pipeline.presenter.raster import Window, blur, bump, over, rgb, smooth_noise, smoothstep
 
-LIP = rgb("b8615a")
-LIP_DEEP = rgb("964a46")
+LIP = rgb("c06a61")
+LIP_DEEP = rgb("9d504b")
 
 
 def paint_lips(board: F32, rng: np.random.Generator) -> None:
@@ -23,18 +23,18 @@ def paint_lips(board: F32, rng: np.random.Generator) -> None:
     reference = np.float32(0.72)
     colour = LIP * (0.45 + 0.55 * luma / reference)
     upper = smoothstep(0.001, -0.002, v - height)
-    over(colour, LIP_DEEP * (0.5 + 0.5 * luma / reference), 0.50 * upper)
+    over(colour, LIP_DEEP * (0.5 + 0.5 * luma / reference), 0.34 * upper)
     near_line = np.exp(-np.abs(v - height) / 0.0105)
-    over(colour, rgb("6f2f2f"), 0.55 * near_line)
-    over(colour, LIP_DEEP, 0.30 * smoothstep(0.07, 0.145, np.abs(u)))
-    lines = smooth_noise(rng, (1, window.w * 2), 2.4)[:, : window.w]
+    over(colour, rgb("6f2f2f"), 0.40 * near_line)
+    over(colour, LIP_DEEP, 0.30 * smoothstep(0.075, 0.150, np.abs(u)))
+    lines = smooth_noise(rng, (1, window.w * 2), 1.5)[:, : window.w]
     drift = np.broadcast_to(lines, u.shape) * np.clip(1.0 - near_line, 0, 1)
-    colour *= 1.0 + 0.028 * drift[..., None]
+    colour *= 1.0 + 0.020 * drift[..., None]
     over(view, colour, 0.86 * area)
     low = (v - height) / np.maximum(bottom_v - height, 1e-3)
     sheen = np.exp(-0.5 * ((low - 0.42) / 0.15) ** 2) * (v > height)
     sheen = sheen * (bump(u, v, -0.032, 0.75, 0.040, 0.05) + 0.45 * bump(u, v, 0.045, 0.75, 0.028, 0.05))
-    over(view, rgb("ffe3da"), 0.46 * blur(np.asarray(sheen * (1.0 + 0.25 * drift), np.float32), 1.2) * area)
+    over(view, rgb("ffe3da"), 0.28 * blur(np.asarray(sheen * (1.0 + 0.25 * drift), np.float32), 1.2) * area)
     up = (height - v) / np.maximum(height - top_v, 1e-3)
     bow = np.exp(-0.5 * ((up - 1.06) / 0.16) ** 2) * (v < height) * bump(u, v, -0.008, 0.68, 0.040, 0.03)
     over(view, rgb("ffe2cf"), 0.34 * blur(np.asarray(bow, np.float32), 1.2))
@@ -43,8 +43,8 @@ def paint_lips(board: F32, rng: np.random.Generator) -> None:
         1.02 - t**6
     )
     over(view, rgb("5c2726"), 0.42 * window.ribbon(line, thick * 1.9, soft=1.6))
-    over(view, rgb("471a1b"), 0.80 * window.ribbon(line, thick * 0.80, soft=0.6))
+    over(view, rgb("471a1b"), 0.88 * window.ribbon(line, thick * 0.80, soft=0.6))
     for side in (-1.0, 1.0):
-        over(view, rgb("5e2c28"), 0.50 * bump(u, v, side * 0.1460, 0.7055, 0.0065, 0.0050))
+        over(view, rgb("5e2c28"), 0.45 * bump(u, v, side * 0.1470, 0.7012, 0.0060, 0.0045))
     shadow = np.exp(-0.5 * ((v - bottom_v - 0.012) / 0.011) ** 2) * smoothstep(0.105, 0.02, np.abs(u))
-    over(view, rgb("8d5141"), 0.30 * np.asarray(shadow, np.float32))
+    over(view, rgb("8d5141"), 0.42 * np.asarray(shadow, np.float32))

@@ -33,7 +33,7 @@ def _neck_relief(u: F32, v: F32) -> F32:
         t = np.clip((v - 0.95) / 0.34, 0.0, 1.0)
         cord = side * (0.165 - 0.125 * t)
         z += 0.010 * np.exp(-0.5 * ((u - cord) / 0.022) ** 2) * smoothstep(0.92, 1.10, v) * smoothstep(1.33, 1.25, v)
-        z += 0.013 * bump(u, v, side * 0.17, 1.310 - 0.0, 0.115, 0.013, side * -9)
+        z += 0.012 * bump(u, v, side * 0.19, 1.318, 0.105, 0.016, side * -14)
     z -= 0.016 * bump(u, v, 0.0, 1.298, 0.026, 0.022)
     return np.asarray(z, dtype=np.float32)
 
@@ -48,10 +48,10 @@ def paint_neck(board: F32, rng: np.random.Generator) -> None:
     jaw = np.sqrt(np.maximum(1.0 - (u / 0.33) ** 2, 0.0)).astype(np.float32)
     edge = 0.80 + 0.30 * jaw + 0.035 * smoothstep(-0.05, 0.2, u)
     under = smoothstep(0.055, -0.055, v - edge)
-    lit = 1.0 - 0.80 * under
+    lit = 1.0 - 0.86 * under
     lit *= 1.0 - 0.55 * smoothstep(0.10, 0.24, u + 0.04 * (v - 1.0)) * smoothstep(1.26, 1.12, v)
     relief = blur(_neck_relief(u, v), 2.0)
     patch = shade(relief, np.asarray(colour, np.float32), blur(np.asarray(lit, np.float32), 5.0), gloss=0.7)
     near = smoothstep(0.10, -0.06, v - edge)
-    patch *= (1.0 - 0.26 * near)[..., None] ** np.array([0.75, 1.1, 1.15], np.float32)
+    patch *= (1.0 - 0.36 * near)[..., None] ** np.array([0.75, 1.1, 1.15], np.float32)
     over(board[window.slices], patch, window.polygon(spline(outline(NECK_HALF), 300, closed=True), soft=1.2))

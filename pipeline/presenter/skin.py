@@ -8,7 +8,7 @@ import numpy as np
 from pipeline.presenter.geometry import F32, FACE_UNIT
 from pipeline.presenter.raster import blur, rgb, smoothstep, to_linear, to_srgb
 
-KEY_FROM = np.array([-0.46, -0.46, 0.76], dtype=np.float32)
+KEY_FROM = np.array([-0.54, -0.44, 0.717], dtype=np.float32)
 """Unit vector to the key light: viewer's left, above, in front (x right, y down, z to the viewer)."""
 FILL_FROM = np.array([0.62, -0.12, 0.775], dtype=np.float32)
 RIM_FROM = np.array([0.93, -0.30, -0.20], dtype=np.float32)
