@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import PchipInterpolator
 
 from engines import mesh_topology as topology
 from engines.control_points import CONTROL_POINTS, INDEX, Unit
@@ -23,8 +23,10 @@ F64 = NDArray[np.float64]
 COEFFICIENTS = 1 + 3 * len(CONTROL_POINTS)
 PUCKER_CORNER_TRAVEL = 0.17
 """How far each mouth corner travels inwards at full pucker, in mouth widths."""
-UNCURL = 0.55
-"""Share of the mouth line's curvature (a smile) that a full pucker takes away."""
+JAW_TRAVEL = 0.34
+"""How far the chin travels down at full jaw opening, in mouth widths."""
+UNCURL_PUCKER, UNCURL_JAW = 0.55, 0.35
+"""Share of the mouth line's curvature (a smile) that a full pucker and a fully open jaw take away."""
 UPPER_LIP_CLOSING, LOWER_LIP_CLOSING = 0.25, 0.75
 JAW_CLOSING = 0.25
 LIP_SPREAD_UPPER, LIP_SPREAD_LOWER = 0.34, 0.38
@@ -107,7 +109,7 @@ class HandleBuilder:
             ("right", 61, 205, 57, 206, 202),
             ("left", 291, 425, 287, 426, 422),
         ):
-            parts[corner] = self.control(f"mouth_corner_{side}") + self.down(self._uncurl(np.array([0.0]), corner)[0])
+            parts[corner] = self.control(f"mouth_corner_{side}") + self.down(self._uncurl(np.zeros(1))[0])
             parts[cheek] = self.control(f"cheek_{side}")
             parts[beside] = 0.82 * parts[corner]
             parts[above] = 0.35 * parts[corner] + 0.35 * parts[cheek]
@@ -130,6 +132,7 @@ class HandleBuilder:
             closing=(UPPER_LIP_CLOSING, 0.10),
             follow=0.80,
             spread=LIP_SPREAD_UPPER,
+            roundness=0.0,
         )
 
     def lower_lip(self) -> Handles:
@@ -141,6 +144,7 @@ class HandleBuilder:
             closing=(-LOWER_LIP_CLOSING, -0.62),
             follow=0.96,
             spread=-LIP_SPREAD_LOWER,
+            roundness=0.5,
         )
 
     def _lip(
@@ -152,11 +156,11 @@ class HandleBuilder:
         closing: tuple[float, float],
         follow: float,
         spread: float,
+        roundness: float,
     ) -> Handles:
         frame = self.frame
         planar = np.stack([self.control(name) for name in controls])
         protrusion = np.stack([self._scalar[INDEX[name], 2] for name in controls])
-        upper = controls[2] == "lip_upper_mid"
         points, motion = [], []
         for contour, is_inner in ((inner, True), (outer, False)):
             places = frame.points[list(contour)]
@@ -164,7 +168,7 @@ class HandleBuilder:
             if is_inner and self.lips.closed_source:
                 v = self.lips.at(u)[0]
                 places = frame.from_mouth(u, v)
-            basis = _lip_basis(u)
+            basis = _lip_basis(u, roundness)
             spread_planar = np.einsum("pk,kdc->pdc", basis, planar)
             out = basis @ protrusion
             edge_upper, edge_lower = self.lips.at(u)
@@ -174,28 +178,23 @@ class HandleBuilder:
                 corner = np.einsum("pk,kdc->pdc", basis[:, [0, 4]], planar[[0, 4]])
                 spread_planar = corner + follow * (spread_planar - corner)
                 spread_planar += np.einsum("d,pc->pdc", frame.y_axis, spread * _bell(u)[:, None] * out)
-            rows = self._uncurl(u, controls[0])
+            rows = self._uncurl((edge_upper + edge_lower) / 2)
             rows[:, 0] += share * gap
             spread_planar += np.einsum("d,pc->pdc", frame.y_axis, rows)
             for k in range(len(contour)):
-                if k in (0, len(contour) - 1) and (not is_inner or not upper):
-                    continue  # the outer corners are common handles, the inner ones belong to the upper group
+                if k in (0, len(contour) - 1) and not is_inner:
+                    continue  # the outer corners are common handles
                 points.append(places[k])
                 motion.append(spread_planar[k])
         return Handles(np.array(points), np.array(motion))
 
-    def _uncurl(self, u: F64, _where: object) -> F64:
-        """Downward rows (p, 64) that flatten a smiling mouth line as the lips pucker."""
-        inwards = (self._scalar[INDEX["mouth_corner_right"], 0] - self._scalar[INDEX["mouth_corner_left"], 0]) / (
-            2 * PUCKER_CORNER_TRAVEL * self.frame.mouth_width
-        )
-        upper, lower = self.lips.at(u)
-        line = (upper + lower) / 2
-        if isinstance(_where, int):
-            line = np.zeros_like(line)  # a corner: v = 0 by definition
-        grid = np.linspace(-0.9, 0.9, 37)
-        level = float(np.mean(np.stack(self.lips.at(grid))))
-        return np.outer(UNCURL * (level - line), inwards)
+    def _uncurl(self, line: F64) -> F64:
+        """Downward rows (p, 64) that flatten a smiling mouth line (its v at p points) as the lips pucker or the jaw drops."""
+        inwards = self._scalar[INDEX["mouth_corner_right"], 0] - self._scalar[INDEX["mouth_corner_left"], 0]
+        pucker = inwards / (2 * PUCKER_CORNER_TRAVEL * self.frame.mouth_width)
+        drop = self._scalar[INDEX["chin"], 1] / (JAW_TRAVEL * self.frame.mouth_width)
+        level = float(np.mean(np.stack(self.lips.at(np.linspace(-0.9, 0.9, 37)))))
+        return np.outer(level - line, UNCURL_PUCKER * pucker + UNCURL_JAW * drop)
 
     def _fixed(self) -> Iterable[int]:
         jaw = topology.JAW_WEIGHTS
@@ -230,14 +229,26 @@ class HandleBuilder:
         return np.array(below)
 
 
-def _lip_basis(u: F64) -> F64:
-    """Cardinal splines of the five lip controls along one contour, (p, 5); elliptical towards the corners."""
+def _lip_basis(u: F64, roundness: float) -> F64:
+    """How the five lip controls shape one contour, (p, 5).
+
+    A mix of an arch that is elliptical towards the corners (sines of the ellipse's angle) and a smooth spline across the mouth.
+
+    Args:
+        u: Positions of the contour's 11 points, half mouth widths.
+        roundness: Share of the ellipse; the rest is the spline.
+    """
     reach = np.where(u < 0, max(-u[0], 1e-3), max(u[-1], 1e-3))
-    theta = np.arccos(np.clip(-u / reach, -1.0, 1.0))
-    knots = theta[[0, 3, 5, 7, 10]]
-    knots = np.maximum.accumulate(knots + np.arange(5) * 1e-6)
-    # a little away from a pure ellipse: the very corner stays a wedge
-    result: F64 = np.asarray(CubicSpline(knots, np.eye(5), bc_type="natural")(theta))
+    angle = np.arccos(np.clip(-u / reach, -1.0, 1.0))
+    knots = [0, 3, 5, 7, 10]
+
+    def shapes(a: F64) -> F64:
+        return np.stack([np.ones_like(a), np.cos(a), np.sin(a), np.sin(2 * a), np.sin(3 * a)], -1)
+
+    ellipse = shapes(angle) @ np.linalg.inv(shapes(angle[knots]))
+    order = np.maximum.accumulate(u + np.arange(len(u)) * 1e-6)
+    spline = np.asarray(PchipInterpolator(order[knots], np.eye(5))(order))
+    result: F64 = roundness * ellipse + (1.0 - roundness) * spline
     return result
 
 

@@ -42,7 +42,7 @@ class Motion:
         gaze: (n, 2, 2), right and left eye; x, y in eye widths.
         gap: (n,), inner-lip gap in mouth widths; below 0 pressed.
         tuck: (n,), 0..1, how far the lower lip is rolled in under the upper teeth.
-        drop: (n,), downward motion of the jaw in mouth widths.
+        protrusion: (n,), 0..1, how far the lips are pushed forward.
     """
 
     angles_deg: torch.Tensor
@@ -53,7 +53,7 @@ class Motion:
     gaze: torch.Tensor
     gap: torch.Tensor
     tuck: torch.Tensor
-    drop: torch.Tensor
+    protrusion: torch.Tensor
 
     def frame(self, index: int) -> Motion:
         """One frame as a batch of one."""
@@ -79,7 +79,7 @@ def limit_motion(motion: torch.Tensor) -> Motion:
     translation = soft_limit(translation, torch.tensor(TRANSLATION_LIMITS, device=device), 0.5)
     scale = 1.0 + soft_limit(scale - 1.0, SCALE_LIMIT, 0.5)
     limits = torch.tensor([POINT_LIMITS[point.unit] for point in CONTROL_POINTS], device=device)
-    exp = _limit_lips(soft_limit(exp, limits))
+    exp = _limit_lips(_ease_bite(soft_limit(exp, limits)))
     upper = exp[:, [INDEX["lid_upper_right"], INDEX["lid_upper_left"]], Y]
     lower = exp[:, [INDEX["lid_lower_right"], INDEX["lid_lower_left"]], Y]
     upper = torch.where(upper < 0, soft_limit(upper, LID_WIDEST), upper.clamp(max=1.2))
@@ -94,8 +94,16 @@ def limit_motion(motion: torch.Tensor) -> Motion:
         gaze=exp[:, [INDEX["gaze_right"], INDEX["gaze_left"]], :2],
         gap=exp[:, INDEX["lip_lower_mid"], Y] - exp[:, INDEX["lip_upper_mid"], Y],
         tuck=tuck.clamp(0.0, 1.0),
-        drop=exp[:, INDEX["chin"], Y],
+        protrusion=(exp[:, INDEX["lip_lower_mid"], Z] / -0.14).clamp(0.0, 1.0),
     )
+
+
+def _ease_bite(exp: torch.Tensor) -> torch.Tensor:
+    """With the lower lip rolled in, the upper lip need not rise as far to show the teeth on it."""
+    exp = exp.clone()
+    for side in ("mid", "right", "left"):
+        exp[:, INDEX[f"lip_upper_{side}"], Y] += 0.33 * exp[:, INDEX[f"lip_lower_{side}"], Z].clamp(min=0.0)
+    return exp
 
 
 def _limit_lips(exp: torch.Tensor) -> torch.Tensor:

@@ -126,21 +126,22 @@ def compose_mouth(
     opening = _ease(motion.gap / 0.07)[:, None, None, None]
     tuck = motion.tuck[:, None, None, None]
 
-    picture = mouth.cavity * (0.30 + 0.70 * torch.exp(-(-low_edge).clamp(min=0.0) / (0.10 * width)))
+    picture = mouth.cavity * (0.35 + 0.65 * torch.exp(-(-low_edge).clamp(min=0.0) / (0.16 * width)))
     picture = _over(picture, _sample(mouth, mouth.tongue, jaw))
     picture = _over(picture, _sample(mouth, mouth.lower_teeth, jaw))
     teeth = _sample(mouth, mouth.upper_teeth, skull)
     picture = _over(picture, teeth)
     depth_up, depth_low = (-up_edge).clamp(min=0.0), (-low_edge).clamp(min=0.0)
     shade = (1.0 - 0.62 * torch.exp(-depth_up / (0.035 * width))) * (1.0 - 0.40 * torch.exp(-depth_low / (0.03 * width)))
-    picture = picture * shade
+    picture = picture * shade * (1.0 - 0.45 * motion.protrusion[:, None, None, None])
 
-    low_rgb = low[..., :3] * _lip_shade(low_edge, opening, mouth.contact, 0.30)
+    low_rgb = low[..., :3] * _lip_shade(low_edge, opening, mouth.contact, 0.30, 1.0)
     low_alpha = ((low_edge + LIP_TUCK_UNDER_PX) / 1.5 + 0.5).clamp(0.0, 1.0)
     picture = torch.lerp(picture, low_rgb, low_alpha)
     bite = teeth[..., :3] * (1.0 - 0.62 * torch.exp(-depth_up / (0.035 * width)))
     picture = torch.lerp(picture, bite, teeth[..., 3:] * (tuck * (1.0 / 255.0)))
-    up_rgb = up[..., :3] * _lip_shade(up_edge, opening, mouth.contact, 0.22)
+    within = (1.0 - low_edge / 3.0).clamp(0.0, 1.0)  # beyond the corners the layers are one skin
+    up_rgb = up[..., :3] * _lip_shade(up_edge, opening, mouth.contact, 0.22, within)
     up_alpha = (up_edge / 1.5 + 0.5).clamp(0.0, 1.0)
     picture = torch.lerp(picture, up_rgb, up_alpha)
 
@@ -185,9 +186,9 @@ def _over(picture: torch.Tensor, layer: torch.Tensor) -> torch.Tensor:
     return torch.lerp(picture.expand_as(layer[..., :3]), layer[..., :3], layer[..., 3:] * (1.0 / 255.0))
 
 
-def _lip_shade(edge: torch.Tensor, opening: torch.Tensor, contact: torch.Tensor, depth: float) -> torch.Tensor:
+def _lip_shade(edge: torch.Tensor, opening: torch.Tensor, contact: torch.Tensor, depth: float, within: torch.Tensor | float) -> torch.Tensor:
     """Darkening of a lip towards its edge: the wet inner side when open, the line of contact when closed."""
-    amount = opening * depth + (1.0 - opening) * contact
+    amount = (opening * depth + (1.0 - opening) * contact) * within
     return 1.0 - amount * torch.exp(-((edge + 0.5).clamp(min=0.0) / 1.8))
 
 

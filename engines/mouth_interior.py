@@ -73,10 +73,15 @@ def draw_interior(frame: FaceFrame, lips: LipLines, crop: U8, fine_rgb: U8, grid
     upper = _teeth(x, INCISAL_DROP - bend - y, UPPER_BOUNDS, UPPER_LIFT, width, TOOTH_HEIGHT, 1.0)
     lower = _teeth(x, y - (INCISAL_DROP - 0.065) + 0.5 * bend, LOWER_BOUNDS, LOWER_LIFT, width, 0.16, 0.80)
     tongue = _tongue(x, y, width)
-    upper[..., :3] *= tone
-    if not lips.closed_source:
-        upper = _own_teeth(upper, fine_rgb, grid, edge_upper, edge_lower, width)
-    lower[..., :3] *= tone
+    own = None if lips.closed_source else _own_teeth(fine_rgb, grid, edge_upper, edge_lower)
+    if own is not None:
+        visible = own[..., 3] > 200.0
+        tint = np.percentile(own[visible][:, :3], 60, axis=0) / (IVORY * 0.93)
+        upper, lower_tone = own, 0.5 * tone + 0.5 * np.clip(tint, 0.5, 1.15)
+    else:
+        upper[..., :3] *= tone
+        lower_tone = tone
+    lower[..., :3] *= lower_tone
     tongue[..., :3] *= tone
     return InteriorTextures(_to_u8(upper), _to_u8(lower), _to_u8(tongue), CAVITY * (0.35 + 0.65 * tone))
 
@@ -127,7 +132,7 @@ def _teeth(x: F64, depth: F64, bounds: F64, lift: F64, width: float, height: flo
     shade = light * (0.30 + 0.70 * np.sqrt(1.0 - angle**2))
     to_side = np.minimum(across - left, right - across)
     to_side = np.where((tooth == 0) & (across - left < right - across), across, to_side)
-    groove = 1.0 - 0.26 * np.exp(-((to_side / (1.1 * texel)) ** 2)) * _smooth(0.0, 0.05, inside)
+    groove = 1.0 - 0.17 * np.exp(-((to_side / (1.0 * texel)) ** 2)) * _smooth(0.0, 0.05, inside)
     bulge = 1.0 - 0.07 * (2 * t - 1) ** 2
     edge = 1.0 - 0.12 * np.exp(-((inside / 0.016) ** 2))
     root = 1.0 - 0.25 * _smooth(0.3 * height, height, inside)
@@ -141,40 +146,37 @@ def _teeth(x: F64, depth: F64, bounds: F64, lift: F64, width: float, height: flo
 def _tongue(x: F64, y: F64, width: float) -> F64:
     """A soft mound behind the lower teeth."""
     across = x / 0.40
-    top = -0.075 + 0.16 * across**2
+    top = -0.15 + 0.17 * across**2
     inside = y - top
     alpha = _smooth(-0.02, 0.05, inside) * (1.0 - _smooth(0.75, 1.05, np.abs(across)))
-    light = 0.42 + 0.58 * _smooth(0.0, 0.14, inside)
+    light = 0.50 + 0.50 * _smooth(0.0, 0.16, inside)
     light = light * (1.0 - 0.35 * across**2) * (1.0 - 0.10 * np.exp(-((x / 0.02) ** 2)))
     rgb = TONGUE * np.clip(light, 0.0, 1.0)[..., None]
     return np.concatenate([rgb, 245.0 * alpha[..., None]], axis=-1)
 
 
-def _own_teeth(drawn: F64, fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64, width: float) -> F64:
-    """Put the source's visible teeth over the drawn row; below their lower edge nothing is left of the drawn one."""
-    inside = (grid.v > upper + 1.2) & (grid.v < lower - 1.2) & (np.abs(grid.u) < 0.93)
+def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64) -> F64 | None:
+    """The source's visible upper teeth as RGBA, continued upwards under the lip; None where it shows none."""
+    inside = (grid.v > upper + 1.0) & (grid.v < lower - 1.0) & (np.abs(grid.u) < 0.95)
+    if inside.sum() < 40:
+        return None
     luma = cv2.cvtColor(fine_rgb, cv2.COLOR_RGB2GRAY).astype(np.float64)
-    if not inside.any():
-        return drawn
     bright = float(np.percentile(luma[inside], 85))
     if bright < 90.0:
-        return drawn
-    teeth = (_smooth(0.42 * bright, 0.62 * bright, cv2.GaussianBlur(luma, (0, 0), 1.0)) * inside).astype(np.float64)
-    teeth = cv2.GaussianBlur(teeth, (0, 0), 1.0)
-    weight = teeth[..., None]
-    band = _smooth(0.0, 2.0, np.minimum(grid.v - upper, lower - grid.v)) * (np.abs(grid.u) < 0.95)
-    own = fine_rgb.astype(np.float64)
-    # columns with own teeth: continue them upwards under the lip, and hide the drawn edge below them
-    has = _smooth(0.15, 0.5, (teeth * inside).max(0))[None, :]
-    above = grid.v <= upper + 1.5
-    first = np.clip(np.argmax(teeth > 0.5, axis=0), 0, teeth.shape[0] - 1)
+        return None
+    soft = cv2.GaussianBlur(luma, (0, 0), 1.2)
+    teeth = _smooth(0.40 * bright, 0.60 * bright, soft) * inside
+    solid = teeth > 0.5
     rows = np.arange(teeth.shape[0])[:, None]
-    mirror = np.clip(2 * first[None, :] - rows, 0, teeth.shape[0] - 1)
-    limit = first + np.maximum((teeth > 0.5).sum(0) * 0.6, 1).astype(int)
-    mirror = np.minimum(mirror, limit[None, :])
-    continued = own[mirror, np.arange(teeth.shape[1])[None, :]]
-    rgb = np.where(above[..., None], continued, own)
-    keep = np.where(above, has, weight[..., 0] * band)[..., None]
-    colour = drawn[..., :3] * (1 - keep) + rgb * keep
-    alpha = np.where(above, drawn[..., 3] * (1 - has) + 255.0 * has, drawn[..., 3] * (1 - has) + 255.0 * teeth * has)
-    return np.concatenate([colour, alpha[..., None]], axis=-1)
+    first = np.where(solid.any(0), np.argmax(solid, axis=0), 0) + 2
+    last = np.where(solid.any(0), teeth.shape[0] - 1 - np.argmax(solid[::-1], axis=0), 0)
+    tall = np.maximum(last - first, 0)
+    has = _smooth(2.0, 6.0, cv2.GaussianBlur(tall[None].astype(np.float64), (0, 0), 1.5)[0])
+    reach = np.maximum(0.6 * tall, 1.0)
+    phase = np.mod(np.maximum(first - rows, 0), 2 * reach)
+    source_row = np.where(rows < first, first + np.minimum(phase, 2 * reach - phase), rows)
+    columns = np.broadcast_to(np.arange(teeth.shape[1]), source_row.shape)
+    places = np.stack([columns, source_row], axis=-1).astype(np.float32)
+    rgb = cv2.remap(fine_rgb, places, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE).astype(np.float64)
+    alpha = np.where(rows < first, 1.0, cv2.GaussianBlur(teeth, (0, 0), 0.8)) * has[None, :]
+    return np.concatenate([rgb, 255.0 * alpha[..., None]], axis=-1)
