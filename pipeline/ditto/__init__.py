@@ -1,0 +1,1 @@
+"""What the Ditto family does around its networks: conditions, windows, stitching, crops, put-back (facts: ditto.md)."""

@@ -1,0 +1,134 @@
+"""Motion stitch of the Ditto family against stored outputs of the reference, all scenarios."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engines.rotation import rotation_matrix
+from pipeline.ditto.blink_schedule import blink_schedule
+from pipeline.ditto.motion_fields import mirror_index, smooth_fields, to_degrees
+from pipeline.ditto.motion_stitch import FrameControl, MotionStitch, StitchOptions
+from pipeline.types import F32
+from tests.golden.support import FILL, SALT, filled, golden
+
+MAX_ERROR = 1e-4
+
+
+def bins(name: str) -> F32:
+    centre = 33 + float(FILL.uniform(f"{name}/c", (1,), SALT, -4, 4)[0])
+    noise = FILL.normal64(f"{name}/n", (66,), SALT)
+    return (-((np.arange(66) - centre) ** 2) / 8 + 0.5 * noise).astype(np.float32)[None]
+
+
+def motion_info(name: str) -> dict[str, F32]:
+    return {
+        **{angle: bins(f"{name}/{angle}") for angle in ("pitch", "yaw", "roll")},
+        "t": FILL.normal(f"{name}/t", (1, 3), SALT, 0.05),
+        "exp": FILL.normal(f"{name}/exp", (1, 63), SALT, 0.02),
+        "scale": FILL.uniform(f"{name}/scale", (1, 1), SALT, 1.1, 1.5),
+        "kp": FILL.normal(f"{name}/kp", (1, 63), SALT, 0.3),
+    }
+
+
+def schedule(frames: int, gaps: int | Sequence[int]) -> list[int]:
+    return blink_schedule(frames, gaps, random.Random(1234))
+
+
+def scenarios() -> dict[str, tuple[int, int, dict[str, Any], dict[int, FrameControl], bool]]:
+    """Name -> (source frames, frames, options, per-frame controls, whether a reference character is used)."""
+    delta_eye = FILL.normal("stitch/delta_eye_arr", (15, 63), SALT, 0.02)
+    return {
+        "image_default": (1, 30, {"delta_eye": delta_eye, "blinks": schedule(60, [3, 5])}, {}, False),
+        "image_no_eye_arr": (1, 6, {}, {}, False),
+        "image_ch_info": (
+            1,
+            24,
+            {
+                "delta_eye": delta_eye,
+                "blinks": schedule(40, [2]),
+                "fade_type": "d0",
+                "overall": FrameControl(delta={"pitch": 2.0}),
+            },
+            {3: FrameControl(fade_alpha=0.25), 4: FrameControl(fade_alpha=0.6)},
+            True,
+        ),
+        "image_fade_s": (1, 4, {"fade_type": "s"}, {1: FrameControl(fade_alpha=0.5, fade_keys=("exp", "t"))}, False),
+        "image_absolute": (1, 4, {"relative": False, "drive_eye": False}, {}, False),
+        "image_keys_dict": (
+            1,
+            4,
+            {"keys": {"exp": 1.2, "pitch": 0.5, "yaw": 0.5}},
+            {1: FrameControl(delta={"yaw": 3.0, "roll": -2.0}, alpha={"yaw": 0.5}, vad_alpha=0.4)},
+            False,
+        ),
+        "image_no_stitch": (1, 4, {}, {}, False),
+        "video_default": (5, 12, {"is_image": False}, {}, False),
+        "video_drive_eye_ch": (
+            5,
+            20,
+            {"is_image": False, "drive_eye": True, "delta_eye": delta_eye, "blinks": schedule(50, [2, 4])},
+            {},
+            True,
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def stitch() -> Any:
+    net = filled("stitch_network")
+
+    def run(source: F32, driving: F32) -> F32:
+        with torch.inference_mode():
+            return net(torch.from_numpy(source), torch.from_numpy(driving)).numpy()
+
+    return run
+
+
+@pytest.mark.parametrize("name", list(scenarios()))
+def test_scenario(name: str, stitch: Any) -> None:
+    n_source, frames, options, controls, with_character = scenarios()[name]
+    stored = golden("motion_stitch")
+    source = [motion_info(f"stitch/{name}/x_s/{j}") for j in range(n_source)]
+    if with_character:
+        options["character_scale"] = float(motion_info(f"stitch/{name}/ch")["scale"][0, 0])
+    session = MotionStitch(source, StitchOptions(**options), None if name == "image_no_stitch" else stitch)
+    for index in range(frames):
+        driving = motion_info(f"stitch/{name}/x_d/{index}")
+        driving.pop("kp")
+        x_source, x_driven = session.step(driving, controls.get(index))
+        np.testing.assert_allclose(x_source[0], stored[f"{name}__x_s"][index], atol=MAX_ERROR, err_msg=f"x_s {index}")
+        np.testing.assert_allclose(x_driven[0], stored[f"{name}__x_d"][index], atol=MAX_ERROR, err_msg=f"x_d {index}")
+
+
+def test_blink_schedules() -> None:
+    stored = golden("motion_stitch")
+    assert blink_schedule(400, 0, random.Random(1234)) == stored["blink_random_seed1234_N400"].tolist()
+    assert blink_schedule(200, 40, random.Random(0)) == stored["blink_fix_N200_open40"].tolist()
+    assert blink_schedule(20, -1, random.Random(0)) == stored["blink_none_N20"].tolist() == [0] * 20
+    assert len(blink_schedule(-1, 0, random.Random(0))) == 3000
+
+
+def test_angles_and_rotations() -> None:
+    stored = golden("motion_stitch")
+    degrees = np.concatenate([to_degrees(bins(f"stitch/bin/{i}")) for i in range(4)])
+    np.testing.assert_allclose(degrees, stored["bin66_degree"], atol=1e-4)
+    angles = torch.from_numpy(FILL.uniform("stitch/angles", (3, 5), SALT, -40, 40)).T
+    np.testing.assert_allclose(rotation_matrix(angles).numpy(), stored["rotation_matrix"], atol=1e-5)
+
+
+def test_source_smoothing() -> None:
+    frames = smooth_fields([motion_info(f"stitch/smooth/{i}") for i in range(20)], 13)
+    order = ("pitch", "yaw", "roll", "t", "exp", "kp")
+    vectors = [np.concatenate([f["scale"][0] - 1, *(f[name][0] for name in order)]) for f in frames]
+    np.testing.assert_allclose(np.stack(vectors), golden("motion_stitch")["smooth_x_s_info"], atol=1e-5)
+
+
+def test_mirror_index() -> None:
+    assert [mirror_index(i, 3) for i in range(-1, 8)] == [0, 0, 1, 2, 2, 1, 0, 0, 1]
+    assert [mirror_index(i, 1) for i in range(4)] == [0] * 4
