@@ -38,7 +38,7 @@ def blink_schedule(frames: int, open_frames: int | Sequence[int], rng: random.Ra
 
 def _gaps(open_frames: int | Sequence[int], rng: random.Random) -> Iterator[int]:
     """Endless gaps between blinks."""
-    if not isinstance(open_frames, int):
-        yield from cycle(open_frames)
-    while True:
-        yield open_frames or rng.randint(*OPEN_FRAMES_RANGE)
+    if isinstance(open_frames, int):
+        while True:
+            yield open_frames or rng.randint(*OPEN_FRAMES_RANGE)
+    yield from cycle(open_frames)

@@ -52,7 +52,8 @@ def keypoints(fields: MotionFields) -> F32:
     canonical, exp = (fields[name].reshape(-1, 21, 3) for name in ("kp", "exp"))
     points = (canonical @ turn + exp) * fields["scale"].reshape(-1, 1, 1)
     points[:, :, :2] += fields["t"][:, None, :2]
-    return points.astype(np.float32)
+    out: F32 = points.astype(np.float32)
+    return out
 
 
 def smooth_fields(frames: list[dict[str, F32]], width: int) -> list[dict[str, F32]]:
@@ -65,10 +66,10 @@ def smooth_fields(frames: list[dict[str, F32]], width: int) -> list[dict[str, F3
     if len(frames) <= 1 or width <= 1:
         return frames
     half = width // 2
-    smoothed = []
+    smoothed: list[dict[str, F32]] = []
     for index in range(len(frames)):
         window = frames[max(0, index - half) : index + half + 1]
-        smoothed.append({name: np.mean([f[name] for f in window], axis=0, dtype=np.float32) for name in frames[index]})
+        smoothed.append({name: np.stack([f[name] for f in window]).mean(axis=0) for name in frames[index]})
     return smoothed
 
 
