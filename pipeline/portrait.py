@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.portrait_errors import PortraitError
-from pipeline.portrait_header import sniff, webp_size
+from pipeline.portrait_header import claimed_size, sniff
 
 if TYPE_CHECKING:
     from PIL import Image
 
 U8 = NDArray[np.uint8]
 
+_READERS: Final = ("JPEG", "PNG", "WEBP")
 ALLOWED_FORMATS: Final = "JPEG, PNG or WebP"
 STUDIO_GREY: Final = (186, 186, 186)
 """Transparent pixels become this, sRGB."""
@@ -68,8 +69,8 @@ def decode_portrait(data: bytes, limits: PortraitLimits = DEFAULT_LIMITS) -> U8:
     kind = _check_kind(data, limits)
     try:
         image: Image.Image = Image.open(io.BytesIO(data), formats=[kind])
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise _too_many_pixels("over 89 megapixels", limits) from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:  # two headers that disagree
+        raise _too_many_pixels("far too many pixels", limits) from error
     except _DECODE_ERRORS as error:
         raise _unreadable(kind, str(error)) from error
     _check_size(image.width, image.height, limits)
@@ -78,12 +79,11 @@ def decode_portrait(data: bytes, limits: PortraitLimits = DEFAULT_LIMITS) -> U8:
             raise PortraitError(
                 "portrait_animated", f"an animated {kind}", "a still picture", "the picture is animated; send one still"
             )
-        orientation = _orientation(image)
         if kind == "JPEG" and max(image.size) > 2 * _REDUCE_ABOVE_PX:
             ratio = _REDUCE_ABOVE_PX / max(image.size)
             image.draft(image.mode, (round(image.width * ratio), round(image.height * ratio)))
-        image.load()
-        return _upright(_to_rgb(image), orientation)
+        image.load()  # first: reading EXIF would load too, and swallow the error
+        return _upright(_to_rgb(image), _orientation(image))
     except _DECODE_ERRORS as error:
         raise _unreadable(kind, str(error)) from error
 
@@ -99,11 +99,9 @@ def _check_bytes(data: bytes, limits: PortraitLimits) -> None:
 
 def _check_kind(data: bytes, limits: PortraitLimits) -> str:
     kind = sniff(data)
-    if kind in ("JPEG", "PNG"):
-        return kind
-    if kind == "WEBP":
-        size = webp_size(data)
-        if size is None:
+    if kind in _READERS:
+        size = claimed_size(data, kind)
+        if size is None or min(size) < 1:
             raise _unreadable(kind, "the header is damaged")
         _check_size(*size, limits)
         return kind

@@ -1,6 +1,6 @@
 """What an uploaded file is and how large it claims to be, from its first bytes; nothing is decoded.
 
-Pillow's WebP reader allocates two whole canvases before it tells the size, so that size is read here.
+Sizes are read here and not by Pillow: its WebP reader allocates two whole canvases before it tells the size.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ _MAGIC: Final[tuple[tuple[bytes, str], ...]] = (
 _HEIF_BRANDS: Final = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
 _AVIF_BRANDS: Final = {b"avif", b"avis"}
 _TEXT_SAMPLE: Final = 512
+_JPEG_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""Start-of-frame markers; C4, C8 and CC are tables and extensions."""
+_JPEG_BARE: Final = frozenset({0x00, 0x01, 0xFF, *range(0xD0, 0xD9)})
+"""Markers (and fill bytes) without a length."""
 
 
 def sniff(data: bytes) -> str:
@@ -43,9 +47,39 @@ def sniff(data: bytes) -> str:
     return "unknown"
 
 
-def webp_size(data: bytes) -> tuple[int, int] | None:
-    """(width, height) in a WebP header; None when the header is cut short or of no known kind."""
-    chunk, body = data[12:16], data[20:30]
+def claimed_size(data: bytes, kind: str) -> tuple[int, int] | None:
+    """(width, height) in pixels that a `JPEG`, `PNG` or `WEBP` header claims; None when it is cut short or damaged."""
+    readers = {"JPEG": _jpeg_size, "PNG": _png_size, "WEBP": _webp_size}
+    return readers[kind](data)
+
+
+def _png_size(data: bytes) -> tuple[int, int] | None:
+    if len(data) < 24 or data[12:16] != b"IHDR":
+        return None
+    return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    """Walk the marker segments up to the frame header."""
+    at = 2
+    while at + 9 <= len(data):
+        if data[at] != 0xFF:
+            at += 1  # fill or garbage between segments, as libjpeg skips it
+            continue
+        marker = data[at + 1]
+        if marker in _JPEG_FRAMES:
+            return int.from_bytes(data[at + 7 : at + 9], "big"), int.from_bytes(data[at + 5 : at + 7], "big")
+        if marker in (0xD9, 0xDA):
+            return None  # the end, or picture data, before any frame header
+        if marker in _JPEG_BARE:
+            at += 1 if marker == 0xFF else 2
+        else:
+            at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
+    return None
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    chunk, body = data[12:16], data[20:30]  # extended, lossy or lossless, each with its own fields
     if len(body) < 10:
         return None
     if chunk == b"VP8X":
