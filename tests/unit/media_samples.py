@@ -7,7 +7,11 @@ import struct
 from fractions import Fraction
 
 import av
+import cv2
 import numpy as np
+
+from kernels.rgb_to_nv12 import rgb_to_nv12
+from pipeline.types import Nv12Canvas
 
 
 def wav(samples, rate_hz=16_000):
@@ -68,3 +72,32 @@ def video_with_sound(samples, rate_hz=44_100):
         output.mux(sound.encode(frame))
         output.mux(sound.encode(None))
     return buffer.getvalue()
+
+
+def moving_canvas(index, width=96, height=64):
+    """A grey ramp with a bright bar that moves by four pixels per picture."""
+    y = np.tile((np.arange(width) * 180 // width + 16).astype(np.uint8), (height, 1))
+    start = index * 4 % width
+    y[:, start : start + 8] = 220
+    return Nv12Canvas(y, np.full((height // 2, width), 128, np.uint8))
+
+
+def talking_canvases(count, width, height):
+    """A textured portrait-like picture whose middle sways and whose mouth opens; smooth colour, slight grain."""
+    rng = np.random.default_rng(7)
+    yy, xx = np.mgrid[0:height, 0:width].astype(np.float32)
+    grain = cv2.GaussianBlur(rng.normal(0, 6, (height, width, 3)).astype(np.float32), (0, 0), 1.0)
+    face = np.exp(-((((xx - width / 2) / (width * 0.3)) ** 2 + ((yy - height * 0.4) / (height * 0.25)) ** 2) ** 2))
+    colours = np.array([205.0, 160.0, 140.0]) * face[..., None] + np.array([70.0, 90.0, 120.0]) * (1 - face[..., None])
+    base = (colours + grain + 12 * np.sin(xx / 9)[..., None]).astype(np.float32)
+    canvases = []
+    for i in range(count):
+        opening = 0.5 + 0.5 * np.sin(i * 0.9)
+        sway = (2.5 * np.sin(i * 0.12) * face).astype(np.float32)
+        picture = cv2.remap(base, xx + sway, yy, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+        mouth = np.hypot(
+            (xx - width / 2) / (width * 0.07), (yy - height * 0.5) / (height * 0.005 + height * 0.02 * opening)
+        )
+        picture = picture * np.clip(mouth * 3 - 2, 0.2, 1)[..., None]
+        canvases.append(Nv12Canvas(*rgb_to_nv12(np.clip(picture, 0, 255).astype(np.uint8))))
+    return canvases
