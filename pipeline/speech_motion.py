@@ -1,4 +1,4 @@
-"""Speech in, motion out: cuts a session's audio into hops, asks the neural stages while someone speaks, idles for free otherwise."""
+"""Speech in, motion out: hops of audio go to the neural stages while someone speaks; silence idles for free."""
 
 from __future__ import annotations
 

@@ -1,0 +1,104 @@
+"""The whole job in this process, without Ray: what `--local`, the tests and the benchmarks use."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from engines.face_mesh import FaceMesh
+from engines.home import face_weights_dir, liveanchor_home
+from engines.weights_pull import pull
+from pipeline.audio_in import decode_audio
+from pipeline.avatar_store import AvatarStore, avatars_dir
+from pipeline.config import EncoderSettings, SessionSettings
+from pipeline.default_presenter import default_presenter
+from pipeline.generate import GenerateResult, OnProgress, generate_file
+from pipeline.local_stages import LocalStages
+from pipeline.registration import register_file
+from pipeline.types import Avatar
+
+
+def avatar_store(home: Path | None = None) -> AvatarStore:
+    """The presenters of this machine."""
+    return AvatarStore(avatars_dir(home))
+
+
+def load_face_mesh(home: Path | None = None) -> FaceMesh:
+    """The face models, pulled first where they are not here yet.
+
+    Raises:
+        LiveAnchorError: They are not here and cannot be pulled.
+    """
+    folder = face_weights_dir(home)
+    if not any(folder.glob("*.tflite")):
+        pull("face", liveanchor_home(home))
+    return FaceMesh(folder)
+
+
+def register_source(source: Path, name: str = "", home: Path | None = None) -> Avatar:
+    """Register a portrait or a short video with this machine's store.
+
+    Raises:
+        InvalidInputError: The file holds no usable face; the reason is in the message.
+    """
+    return avatar_store(home).put(register_file(source, load_face_mesh(home), name))
+
+
+class LocalPipeline:
+    """One process, one family (`mini`), any number of jobs one after the other.
+
+    Args:
+        home: Data folder; None = `LIVEANCHOR_HOME`.
+        encoder: How files are encoded.
+    """
+
+    def __init__(self, home: Path | None = None, encoder: EncoderSettings | None = None) -> None:
+        self._home = home
+        self._encoder = encoder or EncoderSettings()
+        self.store = avatar_store(home)
+        self.stages = LocalStages(self.store.get)
+
+    def avatar(self, avatar_id: str | None = None) -> Avatar:
+        """A registered presenter; the default presenter for None (drawn at first use, then kept).
+
+        Raises:
+            InvalidInputError: Unknown id.
+        """
+        return self.store.get(avatar_id) if avatar_id else default_presenter(self.store, liveanchor_home(self._home))
+
+    def register(self, source: Path, name: str = "") -> Avatar:
+        """See `register_source`."""
+        return register_source(source, name or source.stem, self._home)
+
+    def generate_file(
+        self,
+        audio: Path | bytes,
+        out: Path,
+        avatar: Avatar,
+        settings: SessionSettings | None = None,
+        *,
+        seed: int = 0,
+        on_progress: OnProgress | None = None,
+    ) -> GenerateResult:
+        """Make one talking mp4; it appears at `out` when it is complete.
+
+        Raises:
+            InvalidInputError: The audio is not usable.
+        """
+        decoded = decode_audio(audio)
+        return asyncio.run(
+            generate_file(
+                decoded,
+                out,
+                avatar,
+                self.stages,
+                settings or SessionSettings(),
+                self._encoder,
+                seed=seed,
+                on_progress=on_progress,
+            )
+        )
+
+    def close(self) -> None:
+        """End the stage threads."""
+        self.stages.close()
