@@ -7,14 +7,21 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import fsspec
 
+from engines.face_mesh import FaceMesh
+from engines.home import liveanchor_home
 from kernels.errors import LiveAnchorError
 from pipeline.avatar_manifest import ARRAYS_FILE, MANIFEST_FILE, PREVIEW_FILE, BundleError, Manifest, read_manifest
 from pipeline.avatar_store import AvatarNotFoundError, AvatarStore, AvatarSummary, avatars_dir, check_avatar_id
+from pipeline.default_presenter import default_presenter
+from pipeline.portrait_header import sniff
+from pipeline.registration import VIDEO_KINDS, register_portrait, register_video
 from pipeline.types import Avatar
+
+SNIFF_BYTES = 64
 
 _FILES = (ARRAYS_FILE, PREVIEW_FILE, MANIFEST_FILE)
 """In the order of uploading: a bundle exists for others once its manifest does."""
@@ -77,6 +84,22 @@ def open_avatar_store(uri: str) -> Avatars:
     if uri.startswith("file://") or "://" not in uri:
         return AvatarStore(Path(uri.removeprefix("file://")).expanduser())
     return MirroredAvatarStore(uri, avatars_dir())
+
+
+def default_of(store: Avatars) -> Avatar:
+    """The default presenter, drawn into the store where it is missing."""
+    return default_presenter(cast(AvatarStore, store), liveanchor_home())  # it only puts and gets
+
+
+def avatar_from_file(data: bytes, face_mesh: FaceMesh, name: str = "") -> Avatar:
+    """Make a presenter of an uploaded picture or video, told apart by content.
+
+    Raises:
+        PortraitError: Its `code` says why not.
+    """
+    if sniff(data[:SNIFF_BYTES]) in VIDEO_KINDS:
+        return register_video(data, face_mesh, name)
+    return register_portrait(data, face_mesh, name)
 
 
 class MirroredAvatarStore:

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pipeline.config import SessionSettings, Settings
+from pipeline.config import EncoderSettings, Settings
 
 Family = Literal["mini"]
 StageName = Literal["audio_features", "motion_diffusion", "renderer", "rife"]
@@ -71,13 +71,17 @@ class DeadlineSettings(Settings):
     job_base_s: float = Field(120.0, gt=0, description="A file job may take this, plus the next line's share.")
     job_per_audio_s: float = Field(20.0, gt=0, description="Seconds that a file job may take per second of audio.")
 
+    def job_s(self, audio_s: float) -> float:
+        """What a file job of so much speech may take."""
+        return self.job_base_s + audio_s * self.job_per_audio_s
+
 
 class SessionHostSettings(Settings):
     """What `SessionHost` needs."""
 
     family: Family = "mini"
     avatars: str = Field("", description="As for the renderer.")
-    session: SessionSettings = SessionSettings()
+    encoder: EncoderSettings = EncoderSettings()
     deadlines: DeadlineSettings = DeadlineSettings()
     max_audio_s: float = Field(600.0, gt=0, le=36_000, description="Longest speech of a file job.")
     max_upload_bytes: int = Field(256 * 2**20, ge=1, description="Largest upload.")

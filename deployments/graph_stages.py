@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -78,7 +79,7 @@ async def call_stage(
         except TimeoutError as error:
             raise DeadlineExceededError(stage, budget_s * 1000) from error
         except BackPressureError as error:
-            raise StageOverloadedError(stage, error.num_queued_requests) from error
+            raise StageOverloadedError(stage, int(error.args[0])) from error
         except RayActorError as error:
             if attempt == ATTEMPTS:
                 raise StageLostError(stage, attempt) from error
@@ -129,6 +130,7 @@ class GraphStages:
         info: From `fetch_info`.
         session_id: Whose calls.
         budget_s: Time that each call gets.
+        deadline: Point of `clock` after which no call is made or waited for.
         epoch: Session epoch.
         clock: Monotonic seconds.
 
@@ -143,9 +145,11 @@ class GraphStages:
         info: StageInfo,
         session_id: str,
         budget_s: float,
+        deadline: float = math.inf,
         epoch: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._deadline = deadline
         self._rows = handles.audio_features.options(method_name="rows", _by_reference=False)
         self._motion = handles.motion_diffusion.options(method_name="motion", _by_reference=False)
         self._render = handles.renderer.options(method_name="render")
@@ -184,7 +188,7 @@ class GraphStages:
             method,
             args,
             session_id=self._session_id,
-            budget_s=self._budget_s,
+            budget_s=min(self._budget_s, self._deadline - self._clock()),
             epoch=self._epoch,
             clock=self._clock,
             on_retry=self._count_retry,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from deployments.avatars import open_avatar_store
+from deployments.avatars import default_of, open_avatar_store
 from deployments.calls import CallContext, StageStats
 from deployments.config import RendererSettings
 from deployments.placement import take_place
 from deployments.stage_worker import StageWorker
-from engines.motion_layout import MOTION_DIM
 from kernels.errors import LiveAnchorError
+from pipeline.idle_motion import idle_motion
 from pipeline.renderer import Renderer
 from pipeline.stages import RenderRequest
 from pipeline.types import MotionChunk, Nv12RectBatch
@@ -22,7 +20,7 @@ class RendererReplica:
     """Adds to `pipeline.renderer`: calls of several sessions in order of their deadlines, an avatar store, counters, health.
 
     Holds prepared faces up to a bound in bytes; the router sends an avatar's calls where it is warm. Becomes ready only after it
-    has really drawn a frame, of the store's first avatar where there is one.
+    has really drawn a frame, of the default presenter (which is drawn into the store where it is missing).
 
     Args:
         settings: This stage's own.
@@ -56,6 +54,5 @@ class RendererReplica:
             return error
 
     def _probe(self) -> None:
-        for summary in self._store.list()[:1]:
-            motion = MotionChunk(np.zeros((1, MOTION_DIM), np.float32), 0)
-            self._stage.render(RenderRequest(summary.avatar_id, motion, None, 25, "bt709"))
+        avatar = default_of(self._store)
+        self._stage.render(RenderRequest(avatar.avatar_id, MotionChunk(idle_motion(0, 0, 1), 0), None, 25, "bt709"))

@@ -1,0 +1,107 @@
+"""A file job as a stream of events, over any `Stages`. Adds events and progress to `pipeline.generate`; no Ray."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from deployments.config import SessionHostSettings
+from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
+from pipeline.audio_container import AudioLimits
+from pipeline.audio_in import DecodedAudio, decode_audio
+from pipeline.config import EncoderSettings
+from pipeline.encoder_select import default_selector
+from pipeline.fragmented_mp4 import FragmentedMp4Writer
+from pipeline.generate import describe, video_format, write_clip
+from pipeline.mp4 import MemoryMp4Writer
+from pipeline.stages import Stages
+from pipeline.types import Avatar
+
+
+@dataclass(frozen=True)
+class PreparedJob:
+    """A job whose input has been accepted."""
+
+    job: FileJob
+    audio: DecodedAudio
+    avatar: Avatar
+
+    def started(self) -> JobStarted:
+        """The first event."""
+        result = describe(self.audio, self.avatar, self.job.settings)
+        return JobStarted(
+            job_id=self.job.job_id,
+            avatar_id=self.avatar.avatar_id,
+            frames=result.frames,
+            fps=result.fps,
+            width=result.width,
+            height=result.height,
+            duration_s=result.duration_s,
+        )
+
+
+def prepare_job(job: FileJob, presenter: Callable[[str | None], Avatar], settings: SessionHostSettings) -> PreparedJob:
+    """Decode the speech and find the presenter. Takes long: call it in a thread.
+
+    Raises:
+        InvalidInputError: The speech or the avatar id is of no use.
+    """
+    limits = AudioLimits(max_seconds=settings.max_audio_s, max_bytes=settings.max_upload_bytes)
+    avatar = presenter(job.avatar_id)
+    return PreparedJob(job, decode_audio(job.audio, limits), avatar)
+
+
+async def run_job(
+    prepared: PreparedJob,
+    stages: Stages,
+    encoder: EncoderSettings,
+    counts: Callable[[], tuple[Counter[str], Counter[str]]],
+) -> AsyncGenerator[JobEvent, None]:
+    """Run a job.
+
+    Args:
+        prepared: From `prepare_job`.
+        stages: Stage calls of this job.
+        encoder: How the file is encoded.
+        counts: (calls, retries) per stage, asked for at the end.
+
+    Yields:
+        `JobStarted`, then `JobProgress` and `JobBytes`, at the end `JobDone`. Leaving early cancels everything.
+    """
+    job, size_bytes = prepared.job, 0
+    yield prepared.started()
+    writer_type = FragmentedMp4Writer if job.stream else MemoryMp4Writer
+    writer = writer_type(video_format(prepared.avatar, job.settings), prepared.audio.voice, encoder)
+    events: asyncio.Queue[JobEvent | None] = asyncio.Queue()
+
+    async def work() -> None:
+        clip = write_clip(
+            prepared.audio,
+            prepared.avatar,
+            stages,
+            job.settings,
+            writer,
+            seed=job.seed,
+            on_progress=lambda done, total: events.put_nowait(JobProgress(done, total)),
+        )
+        async with aclosing(clip):  # type: ignore[type-var]  # an async generator
+            async for data in clip:
+                for start in range(0, len(data), PIECE_BYTES):
+                    events.put_nowait(JobBytes(data[start : start + PIECE_BYTES]))
+
+    task = asyncio.create_task(work(), name=f"job-{job.job_id}")
+    task.add_done_callback(lambda _: events.put_nowait(None))
+    try:
+        while (event := await events.get()) is not None:
+            if isinstance(event, JobBytes):
+                size_bytes += len(event.data)
+            yield event
+        await task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    calls, retries = counts()
+    yield JobDone(size_bytes, default_selector().codec_name(encoder), dict(calls), dict(retries))

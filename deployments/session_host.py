@@ -1,0 +1,198 @@
+"""Deployment `SessionHost`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from ray.serve import metrics
+from ray.serve.handle import DeploymentHandle
+
+from deployments.avatars import avatar_from_file, default_of, open_avatar_store
+from deployments.config import SessionHostSettings
+from deployments.errors import DeadlineExceededError, NotReadyError
+from deployments.file_job import prepare_job, run_job
+from deployments.graph_stages import GraphStages, StageHandles, fetch_info, fetch_rife_facts
+from deployments.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
+from deployments.rife import check_rate, doubles_in_motion_space
+from deployments.stage_worker import replica_id
+from pipeline.avatar_store import AvatarSummary
+from pipeline.local import load_face_mesh
+from pipeline.stages import StageInfo
+from pipeline.types import Avatar
+
+READY_S = 4.0
+
+
+class SessionHostReplica:
+    """Owns sessions. Adds to `pipeline.session`: stage handles, deadlines, counters, the cluster's avatar store.
+
+    A job is one long streaming call: autoscaling, `max_ongoing_requests` and drain count it without further code, and cancelling
+    the call cancels everything that it started.
+
+    Args:
+        audio_features: The stage.
+        motion_diffusion: The stage.
+        renderer: The stage.
+        rife: The stage.
+        settings: This deployment's own.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        audio_features: DeploymentHandle[Any],
+        motion_diffusion: DeploymentHandle[Any],
+        renderer: DeploymentHandle[Any],
+        rife: DeploymentHandle[Any],
+        settings: SessionHostSettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._handles = StageHandles(audio_features, motion_diffusion, renderer, rife)
+        self._settings = settings
+        self._clock = clock
+        self._store = open_avatar_store(settings.avatars)
+        self._info: StageInfo | None = None
+        self._active: dict[str, int] = {}
+        self._ended: Counter[str] = Counter()
+        self._retries: Counter[str] = Counter()
+        self._metric_ended = metrics.Counter(
+            "liveanchor_jobs_ended", description="File jobs by how they ended.", tag_keys=("outcome",)
+        )
+        self._metric_active = metrics.Gauge("liveanchor_jobs_active", description="File jobs in work.")
+        self._metric_retries = metrics.Counter(
+            "liveanchor_stage_retries", description="Stage calls made again.", tag_keys=("stage",)
+        )
+
+    async def generate_stream(self, job: FileJob) -> AsyncGenerator[JobEvent, None]:
+        """Make one talking mp4.
+
+        Yields:
+            `JobStarted`, then `JobProgress` and `JobBytes` in turn, at the end `JobDone`.
+
+        Raises:
+            InvalidInputError: The audio, the avatar id or the frame rate cannot work; before the first event.
+            LiveAnchorError: A stage failed for good, or the job took longer than its deadline.
+        """
+        outcome = "failed"
+        self._track(job.job_id, 0)
+        try:
+            info = await self._stage_info()
+            if job.settings.fps == 50 and not doubles_in_motion_space(info.family):
+                check_rate(
+                    50, info.family, await fetch_rife_facts(self._handles, self._settings.deadlines.stage_call_s)
+                )
+            prepared = await asyncio.to_thread(prepare_job, job, self._presenter, self._settings)
+            stages = GraphStages(
+                self._handles,
+                info,
+                job.job_id,
+                budget_s=self._settings.deadlines.stage_call_s,
+                deadline=self._clock() + self._settings.deadlines.job_s(prepared.audio.duration_s),
+                clock=self._clock,
+            )
+            events = run_job(prepared, stages, self._settings.encoder, lambda: (stages.calls, stages.retries))
+            try:
+                async with aclosing(events):
+                    async for event in events:
+                        if isinstance(event, JobProgress):
+                            self._track(job.job_id, event.done)
+                        outcome = "finished" if isinstance(event, JobDone) else outcome
+                        yield event
+            finally:
+                self._count_retries(stages.retries)
+        except (asyncio.CancelledError, GeneratorExit):
+            outcome = outcome if outcome == "finished" else "cancelled"
+            raise
+        finally:
+            self._ended[outcome] += 1
+            self._metric_ended.inc(tags={"outcome": outcome})
+            self._active.pop(job.job_id, None)
+            self._metric_active.set(len(self._active))
+
+    async def register_avatar(self, data: bytes, name: str) -> AvatarSummary:
+        """Make a presenter of a portrait or a short video and store it.
+
+        Raises:
+            PortraitError: Its `code` says why not.
+        """
+        avatar = await asyncio.to_thread(lambda: self._store.put(avatar_from_file(data, load_face_mesh(), name)))
+        return _summary(avatar)
+
+    async def list_avatars(self) -> list[AvatarSummary]:
+        """All presenters of the store."""
+        return await asyncio.to_thread(self._store.list)
+
+    async def get_avatar(self, avatar_id: str) -> AvatarSummary:
+        """One presenter; the default presenter for an empty id."""
+        return _summary(await asyncio.to_thread(self._presenter, avatar_id or None))
+
+    async def avatar_preview(self, avatar_id: str) -> bytes:
+        """A JPEG of at most 512 pixels a side."""
+        return await asyncio.to_thread(lambda: self._store.preview_path(avatar_id).read_bytes())
+
+    async def delete_avatar(self, avatar_id: str) -> None:
+        """Remove a presenter; jobs that already use it finish."""
+        await asyncio.to_thread(self._store.delete, avatar_id)
+
+    async def ready(self) -> None:
+        """Return when the stages answer.
+
+        Raises:
+            NotReadyError: They do not, yet.
+        """
+        try:
+            self._info = await fetch_info(self._handles, self._settings.family, READY_S)
+        except TimeoutError as error:
+            raise NotReadyError("a stage does not answer yet") from error
+
+    async def stats(self) -> HostStats:
+        """Counters of this replica."""
+        return HostStats(
+            replica_id=replica_id(),
+            active_jobs=dict(self._active),
+            finished=self._ended["finished"],
+            cancelled=self._ended["cancelled"],
+            failed=self._ended["failed"],
+            retries=dict(self._retries),
+            pid=os.getpid(),
+        )
+
+    async def stage_stats(self) -> list[object]:
+        """Counters of every replica of every stage; a replica that dies meanwhile is left out."""
+        handles = (self._handles.audio_features, self._handles.motion_diffusion, self._handles.renderer)
+        answers = await asyncio.gather(
+            *(handle.broadcast("stats").results_async(timeout_s=READY_S, return_exceptions=True) for handle in handles)
+        )
+        return [one for answer in answers for one in answer if not isinstance(one, BaseException)]
+
+    async def _stage_info(self) -> StageInfo:
+        if self._info is None:
+            budget_s = self._settings.deadlines.stage_call_s
+            try:
+                self._info = await fetch_info(self._handles, self._settings.family, budget_s)
+            except TimeoutError as error:
+                raise DeadlineExceededError("start of the stages", budget_s * 1000) from error
+        return self._info
+
+    def _presenter(self, avatar_id: str | None) -> Avatar:
+        return self._store.get(avatar_id) if avatar_id else default_of(self._store)
+
+    def _track(self, job_id: str, frames_done: int) -> None:
+        self._active[job_id] = frames_done
+        self._metric_active.set(len(self._active))
+
+    def _count_retries(self, retries: Counter[str]) -> None:
+        self._retries.update(retries)
+        for stage, count in retries.items():
+            self._metric_retries.inc(count, tags={"stage": stage})
+
+
+def _summary(avatar: Avatar) -> AvatarSummary:
+    height, width = avatar.canvas_rgb.shape[:2]
+    return AvatarSummary(avatar.avatar_id, avatar.name, avatar.family, width, height)

@@ -1,0 +1,45 @@
+"""`build_app`: validated configuration in, bound graph out. The one entry of `serve run`, `serve deploy` and `liveanchor serve`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ray import serve
+from ray.serve import Application
+
+from deployments.audio_features import AudioFeaturesReplica
+from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES
+from deployments.motion_diffusion import MotionDiffusionReplica
+from deployments.renderer import RendererReplica
+from deployments.rife import RifeReplica
+from deployments.session_host import SessionHostReplica
+from serve_app.config import AppConfig
+from serve_app.http.ingress import IngressReplica
+
+APP_NAME = "liveanchor"
+
+
+def build_app(args: AppConfig) -> Application:
+    """Bind the graph: `Ingress` -> `SessionHost` -> the four stages. Each deployment receives only its own settings."""
+
+    def bind(name: str, replica: type[Any], *bound: object, **extra: object) -> Application:
+        options = args.deployments.by_name()[name].serve_options() | extra
+        deployment: Any = serve.deployment(name=DEPLOYMENT_NAMES[name], **options)(replica)
+        application: Application = deployment.bind(*bound)
+        return application
+
+    host = bind(
+        "session_host",
+        SessionHostReplica,
+        bind("audio_features", AudioFeaturesReplica, args.stage("audio_features")),
+        bind("motion_diffusion", MotionDiffusionReplica, args.stage("motion_diffusion")),
+        bind(
+            "renderer",
+            RendererReplica,
+            args.stage("renderer"),
+            request_router_config={"request_router_class": AFFINITY_ROUTER},
+        ),
+        bind("rife", RifeReplica, args.stage("rife")),
+        args.session_host(),
+    )
+    return bind("ingress", IngressReplica, host, args.ingress())

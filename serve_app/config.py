@@ -1,0 +1,173 @@
+"""The application's whole configuration, typed. YAML goes in, environment variables win, anything unknown is refused by name.
+
+An environment variable is `LIVEANCHOR_` and the path of a setting joined by `__`: `LIVEANCHOR_LIMITS__MAX_AUDIO_S=120`. A JSON
+value sets a whole group. Variables are read where the application is built, that is on the cluster's head node.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Self
+
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from deployments.config import (
+    STAGE_NAMES,
+    BatchSettings,
+    DeadlineSettings,
+    DeploymentSettings,
+    ModelSettings,
+    RendererSettings,
+    SessionHostSettings,
+    StageName,
+    StageSettings,
+)
+from pipeline.config import EncoderSettings, SessionSettings, Settings
+from serve_app.http.settings import ApiSettings
+
+ENV_PREFIX = "LIVEANCHOR_"
+NESTED = "__"
+
+
+class LimitSettings(Settings):
+    """What callers may ask for."""
+
+    max_upload_bytes: int = Field(256 * 2**20, ge=1, le=4 * 2**30, description="Largest request body.")
+    max_audio_s: float = Field(600.0, gt=0, le=36_000, description="Longest speech of one job.")
+    max_jobs: int = Field(16, ge=1, le=10_000, description="File jobs at once, per ingress replica; more get 503.")
+    retry_after_s: float = Field(5.0, gt=0, le=3600, description="Retry-After of a 503.")
+
+
+class StoreSettings(Settings):
+    """Where avatars and results live: a folder that all nodes mount, or an fsspec URI; LIVEANCHOR_HOME when empty."""
+
+    avatars: str = Field("", description="Avatar bundles.")
+    results: str = Field("", description="Finished files of POST /api/generate.")
+    results_max_bytes: int = Field(2 * 2**30, ge=2**20, description="Oldest results go first above this.")
+    results_ttl_s: float = Field(3600.0, gt=0, description="A result can be fetched for this long.")
+
+
+class BatchesSettings(Settings):
+    """Batching per stage."""
+
+    audio_features: BatchSettings = BatchSettings(max_size=8)
+    motion_diffusion: BatchSettings = BatchSettings(max_size=8)
+    renderer: BatchSettings = BatchSettings(max_size=4)
+    rife: BatchSettings = BatchSettings(max_size=4)
+
+
+class DeploymentsSettings(Settings):
+    """Placement and scaling per deployment. The defaults fit two CPU cores; `serve_config.yaml` has the ones for GPUs.
+
+    Ray Serve's own `deployments:` section in YAML overrides these without restarting replicas.
+    """
+
+    ingress: DeploymentSettings = DeploymentSettings(
+        num_cpus=0.1, max_replicas=2, target_ongoing_requests=32, max_ongoing_requests=256
+    )
+    session_host: DeploymentSettings = DeploymentSettings(
+        num_cpus=0.3,
+        max_replicas=2,
+        target_ongoing_requests=4,
+        max_ongoing_requests=16,
+        graceful_shutdown_timeout_s=900.0,
+    )
+    audio_features: DeploymentSettings = DeploymentSettings(num_cpus=0.1, max_replicas=2, target_ongoing_requests=8)
+    motion_diffusion: DeploymentSettings = DeploymentSettings(num_cpus=0.2, max_replicas=2, target_ongoing_requests=4)
+    renderer: DeploymentSettings = DeploymentSettings(num_cpus=0.3, max_replicas=2, target_ongoing_requests=6)
+    rife: DeploymentSettings = DeploymentSettings(num_cpus=0.1, min_replicas=0)
+
+    def by_name(self) -> dict[str, DeploymentSettings]:
+        """Settings field -> settings, in the order of the flow."""
+        names = ("ingress", "session_host", *STAGE_NAMES)
+        return {name: getattr(self, name) for name in names}
+
+    def without_gpus(self) -> Self:
+        """The same with every GPU share set to 0."""
+        return self.model_copy(
+            update={name: one.model_copy(update={"num_gpus": 0.0}) for name, one in self.by_name().items()}
+        )
+
+    @model_validator(mode="after")
+    def _fit_one_gpu(self) -> Self:
+        shares = {name: one.num_gpus * one.min_replicas for name, one in self.by_name().items() if one.num_gpus < 1}
+        total = sum(shares.values())
+        if total > 1.0 + 1e-9:
+            parts = " + ".join(f"{name} {share:g}" for name, share in shares.items() if share)
+            raise ValueError(
+                f"GPU shares at min replicas must sum to at most 1.0 so that the graph starts on one GPU: {parts} = {total:g}"
+            )
+        return self
+
+
+class AppConfig(BaseSettings):
+    """Everything that `build_app` takes."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid", frozen=True, env_prefix=ENV_PREFIX, env_nested_delimiter=NESTED, env_parse_none_str="null"
+    )
+
+    model: ModelSettings = ModelSettings()
+    session: SessionSettings = SessionSettings()
+    encoder: EncoderSettings = EncoderSettings()
+    limits: LimitSettings = LimitSettings()
+    stores: StoreSettings = StoreSettings()
+    batches: BatchesSettings = BatchesSettings()
+    deadlines: DeadlineSettings = DeadlineSettings()
+    renderer_cache_bytes: int = Field(512 * 2**20, ge=2**20, description="Prepared faces kept per renderer replica.")
+    deployments: DeploymentsSettings = DeploymentsSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Environment before YAML; no files are read."""
+        return (env_settings, init_settings)
+
+    @model_validator(mode="after")
+    def _no_misspelt_variables(self) -> Self:
+        for name in os.environ:
+            head, nested, _ = name.removeprefix(ENV_PREFIX).partition(NESTED)
+            if name.startswith(ENV_PREFIX) and nested and head.lower() not in type(self).model_fields:
+                allowed = ", ".join(sorted(type(self).model_fields))
+                raise ValueError(f"environment variable {name}: no setting {head.lower()!r} (allowed: {allowed})")
+        return self
+
+    def stage(self, name: StageName) -> StageSettings:
+        """A stage's own settings."""
+        batch: BatchSettings = getattr(self.batches, name)
+        if name == "renderer":
+            return RendererSettings(
+                model=self.model, batch=batch, avatars=self.stores.avatars, cache_bytes=self.renderer_cache_bytes
+            )
+        return StageSettings(model=self.model, batch=batch)
+
+    def session_host(self) -> SessionHostSettings:
+        """The session host's own settings."""
+        return SessionHostSettings(
+            family=self.model.family,
+            avatars=self.stores.avatars,
+            encoder=self.encoder,
+            deadlines=self.deadlines,
+            max_audio_s=self.limits.max_audio_s,
+            max_upload_bytes=self.limits.max_upload_bytes,
+        )
+
+    def ingress(self) -> ApiSettings:
+        """The ingress's own settings."""
+        return ApiSettings(
+            session=self.session,
+            max_upload_bytes=self.limits.max_upload_bytes,
+            max_audio_s=self.limits.max_audio_s,
+            max_jobs=self.limits.max_jobs,
+            retry_after_s=self.limits.retry_after_s,
+            results=self.stores.results,
+            results_max_bytes=self.stores.results_max_bytes,
+            results_ttl_s=self.stores.results_ttl_s,
+        )

@@ -1,0 +1,1 @@
+"""HTTP: the FastAPI application and the deployment that serves it."""

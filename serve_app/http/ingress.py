@@ -1,0 +1,32 @@
+"""Deployment `Ingress`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from ray import serve
+from ray.serve.handle import DeploymentHandle
+
+from serve_app.http.api import create_api
+from serve_app.http.settings import ApiSettings
+
+
+class _Ingress:
+    """Adds to the HTTP application: a place in the graph. Holds no state; any replica serves any request.
+
+    Args:
+        host: `SessionHost`.
+        settings: What callers may ask for.
+    """
+
+    def __init__(self, host: DeploymentHandle[Any], settings: ApiSettings) -> None:
+        self._host = host
+        self._settings = settings
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        """Called by Ray Serve in each replica, once the handle is there."""
+        return create_api(self._host, self._settings)
+
+
+IngressReplica: type[Any] = serve.ingress(None)(_Ingress)
