@@ -78,6 +78,11 @@ class AvatarStore:
         self._cache: BoundedCache[str, Avatar] = BoundedCache(cache_bytes, _nbytes)
 
     @property
+    def root(self) -> Path:
+        """Folder of the bundles; it may not exist yet."""
+        return self._root
+
+    @property
     def bytes_cached(self) -> int:
         """Bytes of the arrays held by the cache now."""
         return self._cache.bytes_held

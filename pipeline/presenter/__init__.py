@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline.presenter.avatar import default_avatar
 from pipeline.presenter.draw import PresenterDrawing, draw_presenter
 
-__all__ = ["PresenterDrawing", "draw_presenter"]
+__all__ = ["PresenterDrawing", "default_avatar", "draw_presenter"]

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from pipeline.presenter.geometry import BOARD_H, BOARD_W, F32, FACE_TOP, FACE_UNIT, FACE_X, to_board
 
 _SHIFT = 4
+_INVISIBLE = 1e-3
+"""Coverage below a quarter of a level of 8 bits."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,14 @@ def rgb(hex_code: str) -> F32:
 
 def over(base: F32, colour: NDArray[np.floating], alpha: NDArray[np.floating]) -> None:
     """Paint `colour` ((3,) or (h, w, 3)) over `base` (h, w, 3) in place with coverage `alpha` (h, w)."""
-    base += (colour - base) * np.asarray(alpha, dtype=np.float32)[..., None]
+    rows, columns = np.flatnonzero(alpha.max(axis=1) > _INVISIBLE), np.flatnonzero(alpha.max(axis=0) > _INVISIBLE)
+    if not len(rows) or not len(columns):
+        return
+    part = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)  # most strokes touch a small part
+    cover = np.ascontiguousarray(alpha[part], dtype=np.float32)[..., None]
+    paint = colour[part] if colour.ndim == 3 else colour
+    view = base[part]
+    view += (paint - view) * cover
 
 
 def to_linear(srgb: F32) -> F32:

@@ -1,0 +1,97 @@
+"""The default presenter as an avatar: drawn once per machine and drawing, then read from the store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pipeline.types import Avatar
+
+if TYPE_CHECKING:
+    from pipeline.avatar_store import AvatarStore
+
+DEFAULT_NAME: Final = "Default presenter"
+POINTER_FILE: Final = ".default-presenter.json"
+"""In the store's folder: which avatar came from which drawing. Losing it only costs a new drawing."""
+
+
+def default_avatar(store: AvatarStore | None = None) -> Avatar:
+    """The default presenter on its 720 x 1280 canvas, made with the crop rules of every registered portrait.
+
+    Drawing takes some seconds and needs no models and no network.
+
+    Args:
+        store: Where to keep it: it is drawn when the store does not hold this version of the drawing yet. None draws it anew.
+
+    Returns:
+        An avatar of the family `mini`; stored and memory-mapped when `store` is given.
+
+    Raises:
+        BundleError: The store cannot be written.
+    """
+    if store is None:
+        return _draw()
+    known = _read_pointer(store.root)
+    if known is not None:
+        kept = _kept(store, known)
+        if kept is not None:
+            return kept
+    avatar = store.put(_draw())
+    _write_pointer(store.root, avatar.avatar_id)
+    return avatar
+
+
+def _kept(store: AvatarStore, avatar_id: str) -> Avatar | None:
+    """The stored presenter; None when it was deleted, is of another schema, or was damaged (then it is removed)."""
+    from kernels.errors import InvalidInputError
+    from pipeline.avatar_manifest import BundleError, BundleSchemaError
+
+    try:
+        return store.get(avatar_id)
+    except (InvalidInputError, BundleSchemaError):
+        return None
+    except BundleError:
+        store.delete(avatar_id)
+        return None
+
+
+def _draw() -> Avatar:
+    from pipeline.presenter.draw import draw_presenter
+    from pipeline.registration import make_avatar
+
+    drawing = draw_presenter()
+    return make_avatar(drawing.rgb, drawing.landmarks, DEFAULT_NAME)
+
+
+@cache
+def drawing_version() -> str:
+    """Hash of the code and the table that make the picture and its crop: another drawing, another version."""
+    package = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in (*sorted(package.glob("*.py")), package / "template.npy", package.parent / "face_crop.py"):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _read_pointer(root: Path) -> str | None:
+    try:
+        pointer = json.loads((root / POINTER_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(pointer, dict) or pointer.get("drawing") != drawing_version():
+        return None
+    known = pointer.get("avatar_id")
+    return known if isinstance(known, str) else None
+
+
+def _write_pointer(root: Path, avatar_id: str) -> None:
+    """Write it whole or not at all: several processes may share the folder."""
+    handle, name = tempfile.mkstemp(prefix=POINTER_FILE, dir=root)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        json.dump({"drawing": drawing_version(), "avatar_id": avatar_id}, stream)
+    Path(name).replace(root / POINTER_FILE)
