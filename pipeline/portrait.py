@@ -1,7 +1,7 @@
 """An uploaded picture -> upright 8-bit sRGB pixels, or a clear refusal. Hostile files cost bounded time and memory.
 
-Size limits are checked on the header, before any pixel is decoded. JPEGs much larger than a canvas are decoded at half or
-a quarter of their size (the codec does that exactly and fast).
+Size limits are checked on the header, before any pixel is decoded. A picture at least twice as large as a canvas is averaged
+down by a whole factor at once (for JPEG inside the codec), so that the steps after it stay small.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _READERS: Final = ("JPEG", "PNG", "WEBP")
 ALLOWED_FORMATS: Final = "JPEG, PNG or WebP"
 STUDIO_GREY: Final = (186, 186, 186)
 """Transparent pixels become this, sRGB."""
-_REDUCE_ABOVE_PX: Final = 3840
-"""Longer side (two canvases) above which a JPEG is decoded at a reduced size that is still no smaller than this."""
+ENOUGH_PX: Final = 1920
+"""Longer side of the largest canvas: reducing never goes below it."""
 _EXIF_ORIENTATION: Final = 0x0112
 _DECODE_ERRORS: Final = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, IndexError, TypeError)
 """What Pillow's readers raise on damaged files."""
@@ -79,9 +79,8 @@ def decode_portrait(data: bytes, limits: PortraitLimits = DEFAULT_LIMITS) -> U8:
             raise PortraitError(
                 "portrait_animated", f"an animated {kind}", "a still picture", "the picture is animated; send one still"
             )
-        if kind == "JPEG" and max(image.size) > 2 * _REDUCE_ABOVE_PX:
-            ratio = _REDUCE_ABOVE_PX / max(image.size)
-            image.draft(image.mode, (round(image.width * ratio), round(image.height * ratio)))
+        if kind == "JPEG" and _factor(image) > 1:
+            image.draft(image.mode, (image.width // _factor(image), image.height // _factor(image)))
         image.load()  # first: reading EXIF would load too, and swallow the error
         return _upright(_to_rgb(image), _orientation(image))
     except _DECODE_ERRORS as error:
@@ -153,22 +152,28 @@ def _upright(rgb: U8, orientation: int) -> U8:
     return np.ascontiguousarray(rgb)
 
 
+def _factor(image: Image.Image) -> int:
+    """Whole factor by which the picture can shrink and still fill a canvas."""
+    return max(1, max(image.size) // ENOUGH_PX)
+
+
 def _to_rgb(image: Image.Image) -> U8:
     """8-bit sRGB pixels of a loaded picture of any mode, alpha composited."""
     from PIL import Image
 
     if image.mode.startswith(("I", "F")):
-        grey = np.asarray(image).astype(np.float32)
         scale = 255.0 / 65535.0 if image.mode.startswith("I") else 255.0
+        grey = np.asarray(image.convert("F").reduce(_factor(image)))
         eight_bit = np.clip(np.rint(grey * scale), 0, 255).astype(np.uint8)
         return np.repeat(eight_bit[..., None], 3, axis=2)
     profile = image.info.get("icc_profile")
     alpha = None
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
-        image = image.convert("RGBA")
+        image = (image if image.mode == "RGBA" else image.convert("RGBA")).reduce(_factor(image))
         alpha = image.getchannel("A")
     if image.mode not in ("RGB", "L", "CMYK"):
         image = image.convert("RGB")
+    image = image.reduce(_factor(image))
     image = _to_srgb(image, profile) if profile else image.convert("RGB")
     if alpha is not None:
         image = Image.composite(image, Image.new("RGB", image.size, STUDIO_GREY), alpha)

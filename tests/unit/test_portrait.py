@@ -273,11 +273,30 @@ def test_a_pixel_bomb_allocates_next_to_nothing(name: str) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 * 1024  # KiB, what C code took
 
 
-def test_large_jpegs_are_decoded_reduced() -> None:
-    data = _encode(_scene(8000, 400), "JPEG")
-    rgb = decode_portrait(data)
-    assert rgb.shape == (200, 4000, 3)
-    assert np.abs(rgb[150, 100].astype(int) - (200, 30, 40)).max() <= 12
+@pytest.mark.parametrize(
+    ("kind", "mode", "width"),
+    [
+        ("JPEG", "RGB", 2000),
+        ("JPEG", "CMYK", 2000),
+        ("PNG", "RGB", 2000),
+        ("PNG", "P", 2000),
+        ("PNG", "RGBA", 2000),
+        ("PNG", "I;16", 2000),
+        ("WEBP", "RGB", 2000),
+    ],
+)
+def test_pictures_much_larger_than_a_canvas_are_reduced(kind: str, mode: str, width: int) -> None:
+    image = _scene(8000, 800)
+    if mode == "I;16":
+        image = Image.fromarray(np.asarray(image.convert("L")).astype(np.uint16) * 257)
+    rgb = decode_portrait(_encode(image.convert(mode), kind))
+    assert rgb.shape == (200, width, 3)
+    reference = decode_portrait(_encode(_scene(width, 200).convert("L" if mode == "I;16" else "RGB"), "PNG"))
+    assert np.abs(rgb.astype(int) - reference).mean() < 6
+
+
+def test_pictures_below_twice_a_canvas_keep_their_size() -> None:
+    assert decode_portrait(_encode(_scene(3838, 200), "PNG")).shape == (200, 3838, 3)
 
 
 def test_errors_survive_pickling_with_their_code() -> None:
