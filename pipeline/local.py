@@ -11,9 +11,9 @@ from engines.weights_pull import pull
 from pipeline.audio_in import decode_audio
 from pipeline.avatar_store import AvatarStore, avatars_dir
 from pipeline.config import EncoderSettings, SessionSettings
-from pipeline.default_presenter import default_presenter
 from pipeline.generate import GenerateResult, OnProgress, generate_file
 from pipeline.local_stages import LocalStages
+from pipeline.presenter import default_avatar
 from pipeline.registration import register_file
 from pipeline.types import Avatar
 
@@ -64,7 +64,7 @@ class LocalPipeline:
         Raises:
             InvalidInputError: Unknown id.
         """
-        return self.store.get(avatar_id) if avatar_id else default_presenter(self.store, liveanchor_home(self._home))
+        return self.store.get(avatar_id) if avatar_id else default_avatar(self.store)
 
     def register(self, source: Path, name: str = "") -> Avatar:
         """See `register_source`."""

@@ -30,7 +30,7 @@ class PreparedFace:
         """What the preparation holds in memory."""
         plan = self.plan
         arrays = (self.avatar.canvas_rgb, self.avatar.mask, plan.mask, plan.mask_rgb, plan.background)
-        return self.face.size_bytes + sum(array.nbytes for array in arrays)
+        return self.face.nbytes + sum(array.nbytes for array in arrays)
 
 
 class Renderer:
