@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from pipeline.presenter.geometry import F32, mirrored, spline, to_board
-from pipeline.presenter.raster import Window, fill_ribbon, over, rgb
+from pipeline.presenter.raster import Window, fill_ribbon, over, rgb, smoothstep
 
 LOWER_EDGE = [(0.074, 0.2550), (0.112, 0.2430), (0.160, 0.2310), (0.205, 0.2245), (0.250, 0.2315), (0.302, 0.2570)]
 UPPER_EDGE = [(0.072, 0.2250), (0.112, 0.2130), (0.160, 0.2010), (0.208, 0.1980), (0.256, 0.2150), (0.304, 0.2530)]
@@ -21,7 +21,9 @@ def paint_brow(board: F32, side: float, rng: np.random.Generator) -> None:
     both = np.concatenate([lower, upper[::-1]])
     window = Window.around(*(both.min(axis=0) - 0.05), *(both.max(axis=0) + 0.05))
     view = board[window.slices]
-    over(view, rgb("54301f"), 0.50 * window.polygon(both, soft=4.2))
+    u, _ = window.grid()
+    under = window.polygon(both, soft=4.2) * smoothstep(0.055, 0.135, np.abs(u))
+    over(view, rgb("54301f"), 0.52 * under)
     shape = (window.h * _ZOOM, window.w * _ZOOM)
     ink = np.zeros(shape, np.uint8)
     origin = np.array([window.x, window.y], dtype=np.float64)
@@ -39,7 +41,7 @@ def paint_brow(board: F32, side: float, rng: np.random.Generator) -> None:
         t = np.linspace(0.0, 1.0, 6)[:, None]
         bend = flow * 0.35 * t * t
         hair = root - direction * length * 0.25 + (direction * t + bend) * length
-        fade = np.clip(0.40 + 1.6 * along, 0.40, 1.0)
+        fade = np.clip(0.34 + 1.7 * along, 0.34, 1.0)
         pixels = (to_board(hair) - origin + 0.5) * _ZOOM - 0.5
         fill_ribbon(ink, pixels, taper * 0.95 * _ZOOM, int(np.clip(rng.normal(150, 32) * fade, 40, 240)))
     alpha = cv2.resize(ink, (window.w, window.h), interpolation=cv2.INTER_AREA).astype(np.float32) / np.float32(255)

@@ -141,15 +141,15 @@ def _necklace(view: F32, window: Window) -> None:
     u, v = window.grid()
     chain = spline(
         [
-            (-0.242, 1.06),
-            (-0.222, 1.165),
+            (-0.240, 1.125),
+            (-0.218, 1.195),
             (-0.170, 1.290),
             (-0.087, 1.388),
             (0.0, 1.425),
             (0.087, 1.388),
             (0.170, 1.290),
-            (0.222, 1.165),
-            (0.242, 1.06),
+            (0.218, 1.195),
+            (0.240, 1.125),
         ],
         160,
     )
@@ -175,6 +175,14 @@ def _microphone(view: F32, window: Window) -> None:
     over(view, rgb("15181d"), smoothstep(0.55, 0.72, bump(u, v, cu, cv, 0.020, 0.030, 16)))
     over(view, rgb("8e979f"), 0.55 * bump(u, v, cu - 0.006, cv - 0.012, 0.004, 0.007, 16))
     over(view, rgb("2c3138"), 0.9 * window.line(np.array([(cu, cv + 0.03), (cu + 0.008, cv + 0.06)]), 3.0, soft=0.6))
+
+
+def _pocket(view: F32, window: Window) -> None:
+    """The welt of the breast pocket on the viewer's right."""
+    welt = np.array([(0.445, 1.905), (0.640, 1.875), (0.648, 1.925), (0.452, 1.957)])
+    over(view, rgb("0a0f1a"), 0.38 * window.polygon(welt + (0.002, 0.008), soft=3.5))
+    over(view, NAVY * np.float32(0.86), window.polygon(welt, soft=1.0))
+    over(view, rgb("6076a0"), 0.45 * window.line(welt[:2], 1.4, soft=0.8))
 
 
 def _closure(view: F32, window: Window) -> None:
@@ -204,5 +212,6 @@ def paint_clothes(board: F32, rng: np.random.Generator) -> None:
     _jacket(view, window, rng)
     for side in (-1.0, 1.0):
         _lapel(view, window, side, rng)
+    _pocket(view, window)
     _closure(view, window)
     _microphone(view, window)

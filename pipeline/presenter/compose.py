@@ -7,6 +7,7 @@ import numpy as np
 from pipeline.presenter.background import paint_background
 from pipeline.presenter.brows import paint_brow
 from pipeline.presenter.clothing import paint_clothes
+from pipeline.presenter.desk import paint_desk
 from pipeline.presenter.ears import paint_ear
 from pipeline.presenter.eyes import paint_eye
 from pipeline.presenter.face import paint_face
@@ -28,6 +29,7 @@ def paint_board() -> F32:
     paint_neck(board, rng)
     hair.paint_fall(board, 1.0)  # on the viewer's right the hair falls behind the shoulder
     paint_clothes(board, rng)
+    paint_desk(board, rng)
     hair.paint_fall(board, -1.0)
     paint_face(board, rng)
     paint_lips(board, rng)

@@ -142,7 +142,7 @@ def _iris(patch: _Patch, rng: np.random.Generator) -> tuple[F32, F32]:
 def _eyeball(patch: _Patch, rng: np.random.Generator) -> F32:
     a, b = patch.a, patch.b
     white = np.empty((*a.shape, 3), np.float32)
-    white[:] = rgb("ece3dc")
+    white[:] = rgb("eee4db")
     round_off = np.clip(np.hypot((a - 0.5) / 0.62, (b - 0.06) / 0.42), 0.0, 1.5)
     white *= (1.0 - 0.34 * round_off**2.2)[..., None]
     pink = smoothstep(0.22, 0.02, a) + 0.7 * smoothstep(0.84, 1.0, a)
@@ -183,14 +183,14 @@ def _lashes(patch: _Patch, rng: np.random.Generator) -> F32:
     dark = np.zeros(patch.a.shape, np.uint8)
     upper, lower = spline(UPPER_LID, 200), spline(LOWER_LID, 200)
     taper = np.linspace(1.0, 0.12, 9)
-    for s in np.linspace(0.10, 0.985, 58):
+    for s in np.linspace(0.10, 0.985, 74):
         s = float(s + rng.normal(0, 0.006))
         k = int(np.clip(s, 0, 1) * 199)
         root = (float(upper[k, 0]), float(upper[k, 1]) + 0.006)
         lean = (upper[k, 0] - 0.30) * 1.6 + rng.normal(0, 0.12)
-        length = (0.036 + 0.092 * upper[k, 0] ** 1.6) * rng.uniform(0.65, 1.08)
+        length = (0.034 + 0.060 * upper[k, 0] ** 1.6) * rng.uniform(0.6, 1.1)
         fill_ribbon(
-            dark, patch.points(_lash(root, lean, length, 0.95)), 1.15 * _ZOOM * taper, int(rng.integers(130, 235))
+            dark, patch.points(_lash(root, lean, length, 0.95)), 1.0 * _ZOOM * taper, int(rng.integers(110, 225))
         )
     faint = np.zeros(patch.a.shape, np.uint8)
     for s in np.linspace(0.28, 0.96, 30):

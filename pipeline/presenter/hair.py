@@ -61,9 +61,11 @@ def _grow(side: float, n: int, rng: np.random.Generator) -> _Side:
     lock_s = (np.arange(_LOCKS) + rng.uniform(0.25, 0.75, _LOCKS)) / _LOCKS
     member = rng.integers(0, _LOCKS, n)
     spread = rng.normal(0, 0.50, n)
-    s = np.clip(lock_s[member] + spread / _LOCKS, -0.045, 1.04)
+    s = np.clip(lock_s[member] + spread / _LOCKS, -0.035, 1.04)
+    loose = rng.random(n) < 0.005  # a few strands leave the front edge and lie on the forehead
+    s = np.where(loose, -0.02 - 0.045 * rng.random(n), s)
     paths, centre = between(curves, s), between(curves, lock_s)[member]
-    paths = paths + (centre - paths) * (np.clip((t - 0.42) / 0.58, 0, 1) ** 1.5 * 0.50)[None, :, None]
+    paths = paths + (centre - paths) * (np.clip((t - 0.42) / 0.58, 0, 1) ** 1.5 * 0.34)[None, :, None]
     fall = np.clip((t - TEMPLE) / 0.4, 0, 1)
     phase = (rng.uniform(0, 2 * np.pi, _LOCKS) * 0.22)[member, None] + 1.3 * s[:, None]
     paths[..., 0] += 0.012 * np.sin(2 * np.pi * 2.3 * t[None] + phase) * fall
@@ -139,6 +141,8 @@ class Hair:
         for strands in sides:
             marks, cover = _texture(strands, first, last)
             keep = smoothstep(fade, fade - 0.05, strands.along)
+            tip = 0.985 - 0.075 * marks[..., 0] - 0.055 * marks[..., 1] - 0.03 * marks[..., 2]
+            keep = keep * smoothstep(0.0, 0.085, tip - strands.along)
             over(view, _light(strands, marks, v), blur(cover, 0.5) * keep)
 
     def paint_behind(self, board: F32) -> None:
@@ -159,7 +163,7 @@ class Hair:
     def paint_fall(self, board: F32, side: float) -> None:
         """From one ear to the shoulder, with its shadow on what lies behind."""
         strands = self.sides[0 if side < 0 else 1]
-        ring = between(guides(side), np.array([0.02, 0.98]))[:, SAMPLES // 2 : -6]
+        ring = between(guides(side), np.array([0.02, 0.98]))[:, SAMPLES // 2 : -9]
         ring = np.concatenate([ring[0], ring[1][::-1]])
         shadow = HAIR_WINDOW.polygon(ring + (0.012, 0.016), soft=9.0)
         over(board[HAIR_WINDOW.slices], rgb("0a0608"), 0.50 * shadow)
