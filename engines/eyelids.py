@@ -12,13 +12,13 @@ from dataclasses import dataclass, fields
 import cv2
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
 from engines import mesh_topology as topology
 from engines.face_frame import FaceFrame
 from engines.mouth_layers import TEXTURE_SCALE
+from kernels.mesh_warp import mesh_warp
 
 U8 = NDArray[np.uint8]
 F64 = NDArray[np.float64]
@@ -30,20 +30,22 @@ class EyePatch:
 
     Attributes:
         box: int64 (4,): x, y, width, height of the patch in the fine texture.
-        source: (h, w, 3), the source picture.
-        eyeball: (3, h, w), the eyeball, continued behind the lids.
-        sheet: (h, w, 3), the lid's smooth skin.
+        source: uint8 (1, h, w, 3), the source picture.
+        source_planar: (3, h, w), the same.
+        eyeball: uint8 (1, h, w, 3), the eyeball, continued behind the lids.
+        sheet: (3, h, w), the lid's smooth skin.
         sheet_ramp: (h, w), how far the sheet may replace the source above the resting margin.
         upper: (w,), row of the upper margin at rest.
         opening: (w,), lower margin minus upper margin.
         iris: (h, w), share of the gaze that each texel follows.
         taper: (w,), 0 at the eye's corners, 1 in between.
         units: (2,), texels per unit of gaze (x, y).
-        strip: (2,), thickness of the lash strip above and below the margin.
+        strip: (3,), thickness of the lash strip above and below the margin, greatest height of the opening.
     """
 
     box: torch.Tensor
     source: torch.Tensor
+    source_planar: torch.Tensor
     eyeball: torch.Tensor
     sheet: torch.Tensor
     sheet_ramp: torch.Tensor
@@ -72,9 +74,9 @@ def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
     span = max(x_max - x_min, 8.0)
     tall = max(float((lower_xy[:, 1] - upper_xy[:, 1]).max()), 3.0)
     top = min(float(upper_xy[:, 1].min()) - 0.12 * span, brow_y)
-    x0, y0 = int(max(x_min - 0.2 * span, 0)), int(max(top - 2, 0))
-    x1 = int(min(x_max + 0.2 * span, fine.shape[1]))
-    y1 = int(min(float(lower_xy[:, 1].max()) + 1.6 * tall + 0.1 * span, fine.shape[0]))
+    x0, y0 = int(max(x_min - 0.1 * span, 0)), int(max(top, 0))
+    x1 = int(min(x_max + 0.1 * span, fine.shape[1]))
+    y1 = int(min(float(lower_xy[:, 1].max()) + 1.5 * tall, fine.shape[0]))
     patch = fine[y0:y1, x0:x1].astype(np.float64)
     height, width = patch.shape[:2]
     columns = np.arange(width, dtype=np.float64)
@@ -94,16 +96,17 @@ def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
 
     return EyePatch(
         box=torch.tensor([x0, y0, width, height]),
-        source=tensor(patch),
-        eyeball=tensor(_extend_eyeball(patch, upper, lower).transpose(2, 0, 1)),
-        sheet=tensor(_lid_sheet(patch, upper, lower, lid_room, tall)),
+        source=_bytes(patch),
+        source_planar=tensor(patch.transpose(2, 0, 1)),
+        eyeball=_bytes(_extend_eyeball(patch, upper, lower, distance)),
+        sheet=tensor(_lid_sheet(patch, upper, lower, lid_room, tall).transpose(2, 0, 1)),
         sheet_ramp=tensor(ramp),
         upper=tensor(upper),
         opening=tensor(opening),
         iris=tensor(iris),
         taper=tensor(taper),
         units=tensor(np.array([span, span])),
-        strip=tensor(np.array([max(0.26 * tall, 3.0), max(0.09 * tall, 1.5)])),
+        strip=tensor(np.array([max(0.26 * tall, 3.0), max(0.09 * tall, 1.5), tall])),
     )
 
 
@@ -119,62 +122,44 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
         uint8 (n, h, w, 3).
     """
     height, width = eye.sheet_ramp.shape
-    device = eye.source.device
-    rows = torch.arange(height, device=device, dtype=torch.float32)[:, None]
+    rows = torch.arange(height, device=lids.device, dtype=torch.float32)[:, None]
     total = (lids[:, 0] - lids[:, 1]).clamp(min=1.0)
-    up, low = lids[:, 0] / total, lids[:, 1] / total
-    closing = _ease(up / 0.35)[:, None, None]
-    margin = (eye.upper + up[:, None] * eye.opening)[:, None]
-    bottom = (eye.upper + (1.0 + low[:, None]) * eye.opening)[:, None]
-
-    ball = _turned_eyeball(eye, gaze)
-    under_lid = ((rows - margin) / (0.22 * eye.opening.amax())).clamp(min=0.0)
-    ball = ball * (1.0 - 0.30 * closing * torch.exp(-under_lid))[..., None]
-
-    strip = _shift_rows(eye.source, rows - up[:, None, None] * eye.opening)
+    up, low = (lids[:, 0] / total)[:, None, None], (lids[:, 1] / total)[:, None, None]
+    closing = _ease(up * (1.0 / 0.35))
+    tall = eye.strip[2]
+    margin = eye.upper + up * eye.opening
+    bottom = eye.upper + (1.0 + low) * eye.opening
     above = margin - rows
-    strip_weight = (1.0 - _ease((above / eye.strip[0] - 0.45) / 0.55)) * _ease(1.0 + (above / eye.strip[1]))
+
+    turn = -gaze[:, None, None] * eye.units * eye.iris[..., None]
+    ball = _planar(mesh_warp(eye.eyeball, turn, 1))
+    ball = ball * (1.0 - 0.30 * closing * torch.exp((above / (0.22 * tall)).clamp(max=0.0)))[:, None]
+
+    strip_weight = (1.0 - _ease((above / eye.strip[0] - 0.45) * (1.0 / 0.55))) * _ease(1.0 + above / eye.strip[1])
     strip_weight = strip_weight * torch.maximum(eye.taper, 1.0 - closing)
-    sheet_weight = torch.where(rows < eye.upper, eye.sheet_ramp * closing, eye.taper.expand(height, width))
-    lid_depth = ((margin - rows) / (margin - eye.upper + 1.0)).clamp(0.0, 1.0)
-    sheet = eye.sheet * (1.0 - 0.07 * closing * (2.0 * lid_depth - 0.9) ** 2)[..., None]
-    lid = torch.lerp(eye.source.expand_as(sheet), sheet, sheet_weight[..., None])
+    fall = 1.0 - _ease((rows - bottom) / (1.3 * tall))
+    down = torch.where(above > -eye.strip[1], -up * eye.opening, -low * eye.opening * fall)
+    moved = _planar(mesh_warp(eye.source, torch.stack([torch.zeros_like(down), down], dim=-1), 1))
 
-    fall = 1.0 - _ease((rows - bottom) / (1.3 * eye.opening.amax()))
-    below = _shift_rows(eye.source, rows - low[:, None, None] * eye.opening * fall)
+    sheet_weight = torch.where(rows < eye.upper, eye.sheet_ramp * closing, eye.taper)
+    depth = (above / (margin - eye.upper + 1.0)).clamp(0.0, 1.0)
+    shading = 1.0 + closing * eye.taper * (0.05 - 0.22 * (depth - 0.45) ** 2)
+    lid = torch.lerp(eye.source_planar, eye.sheet * shading[:, None], sheet_weight[:, None])
 
-    open_top = ((rows - margin) / 1.6 + 0.5).clamp(0.0, 1.0)
-    open_bottom = ((bottom - rows) / 1.6 + 0.5).clamp(0.0, 1.0)
-    inside = torch.lerp(below, ball, open_bottom[..., None])
-    picture = torch.lerp(lid, inside, open_top[..., None])
-    picture = torch.lerp(picture, strip, strip_weight[..., None])
-    line = torch.exp(-(((rows - margin - 0.3) / 1.7) ** 2)) * (0.38 * closing * eye.taper)
-    picture = picture * (1.0 - line)[..., None]
-    return picture.round().clamp(0, 255).to(torch.uint8)
-
-
-def _turned_eyeball(eye: EyePatch, gaze: torch.Tensor) -> torch.Tensor:
-    height, width = eye.sheet_ramp.shape
-    device = eye.source.device
-    rows = torch.arange(height, device=device, dtype=torch.float32)[:, None]
-    columns = torch.arange(width, device=device, dtype=torch.float32)
-    shift = gaze * eye.units
-    x = columns - shift[:, 0, None, None] * eye.iris
-    y = rows - shift[:, 1, None, None] * eye.iris
-    grid = torch.stack([(2 * x + 1) / width - 1, (2 * y + 1) / height - 1], dim=-1)
-    planes = eye.eyeball.expand(len(gaze), -1, -1, -1)
-    return F.grid_sample(planes, grid, mode="bilinear", padding_mode="border", align_corners=False).permute(0, 2, 3, 1)
+    slit = _ease(eye.opening * 0.25)
+    open_top = (0.5 - above * (1.0 / 1.6)).clamp(0.0, 1.0)
+    open_bottom = ((bottom - rows) * (1.0 / 1.6) + 0.5).clamp(0.0, 1.0) * slit
+    picture = torch.lerp(moved, ball, open_bottom[:, None])
+    picture = torch.lerp(lid, picture, open_top[:, None])
+    picture = torch.lerp(picture, moved, strip_weight[:, None])
+    line = torch.exp(-(((above + 0.3) * (1.0 / 1.7)) ** 2)) * (0.32 * closing * eye.taper)
+    picture = picture * (1.0 - line)[:, None]
+    return (picture + 0.5).clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1)
 
 
-def _shift_rows(picture: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Sample (h, w, 3) at fractional rows (n, h, w), same column, linear."""
-    height = picture.shape[0]
-    rows = rows.clamp(0.0, height - 1.0)
-    first = rows.floor()
-    fraction = (rows - first)[..., None]
-    index = first.long()
-    columns = torch.arange(picture.shape[1], device=picture.device).expand_as(index)
-    return torch.lerp(picture[index, columns], picture[(index + 1).clamp(max=height - 1), columns], fraction)
+def _planar(picture: torch.Tensor) -> torch.Tensor:
+    """uint8 (n, h, w, 3) -> contiguous float32 (n, 3, h, w)."""
+    return picture.permute(0, 3, 1, 2).contiguous().float()
 
 
 def _ease(t: torch.Tensor) -> torch.Tensor:
@@ -216,8 +201,8 @@ def _find_iris(patch: F64, upper: F64, lower: F64, span: float) -> tuple[float, 
     return float(x), float(y), radius
 
 
-def _extend_eyeball(patch: F64, upper: F64, lower: F64) -> F64:
-    """The opening's colours, mirrored up and down behind the lids."""
+def _extend_eyeball(patch: F64, upper: F64, lower: F64, iris_distance: F64) -> F64:
+    """The opening's colours continued behind the lids: mirrored, and sclera where the mirror would repeat the iris."""
     height, width = patch.shape[:2]
     rows = np.repeat(np.arange(height, dtype=np.float64)[:, None], width, 1)
     top, bottom = upper + 1.5, np.maximum(lower - 1.0, upper + 2.0)
@@ -226,7 +211,19 @@ def _extend_eyeball(patch: F64, upper: F64, lower: F64) -> F64:
     columns = np.repeat(np.arange(width, dtype=np.float64)[None, :], height, 0)
     places = np.stack([columns, mirrored], axis=-1).astype(np.float32)
     sampled = cv2.remap(patch.astype(np.float32), places, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-    return np.asarray(sampled, dtype=np.float64)
+    result = np.asarray(sampled, dtype=np.float64)
+    white = (rows > upper + 2) & (rows < lower - 2) & (iris_distance > 1.15)
+    if not white.any():
+        return result
+    luma = patch.mean(-1)
+    bright = white & (luma >= np.percentile(luma[white], 50))
+    sclera = np.median(patch[bright], axis=0) * 0.86
+    hidden = _smooth(0.0, 2.5, rows - (bottom + 0.5)) * _smooth(0.96, 1.12, iris_distance)
+    return result * (1 - hidden[..., None]) + sclera * hidden[..., None]
+
+
+def _bytes(picture: F64) -> torch.Tensor:
+    return torch.from_numpy(np.clip(np.round(picture), 0, 255).astype(np.uint8))[None].contiguous()
 
 
 def _lid_sheet(patch: F64, upper: F64, lower: F64, lid_room: F64, tall: float) -> F64:
@@ -250,6 +247,10 @@ def _lid_sheet(patch: F64, upper: F64, lower: F64, lid_room: F64, tall: float) -
         return np.asarray(blurred / norm[:, None], dtype=np.float64)
 
     top, bottom = band(upper_from, upper_to), band(lower_from, lower_to)
+    # a shadow, a brow or a spectacle frame above the eye is not the lid's colour
+    level = np.clip(bottom.mean(-1, keepdims=True) * 0.86 / np.maximum(top.mean(-1, keepdims=True), 1.0), 1.0, 1.15)
+    top = top * level
     t = _smooth(0.0, 1.0, (rows - upper_to) / np.maximum(lower_from - upper_to, 1.0))[..., None]
-    result: F64 = top * (1 - t) + bottom * t
+    mixed = 0.55 * top + 0.45 * bottom
+    result: F64 = 0.965 * (mixed * (1 - t) + (0.3 * mixed + 0.7 * bottom) * t)
     return result

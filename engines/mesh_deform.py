@@ -6,8 +6,8 @@ Forward model. A source point p (crop pixels, depth z) goes to
 
 with e = coefficients @ basis (expression) and R the rotation, scale and shift of the head; w falls smoothly from 1 on the face to
 exactly 0 at the crop's border, so the border never moves. Rendering needs the inverse: `invert` solves it on the lattice by a few
-Newton steps. Around the mouth there are four such fields on a finer lattice: the upper lip's, the lower lip's (they differ only between the
-corners: opening the mouth is a cut, not a stretch), the skull's (teeth) and the jaw's (lower teeth, tongue).
+Newton steps. Around the mouth there are two such fields on a finer lattice: the upper lip's and the lower lip's. They differ only between
+the corners: opening the mouth is a cut, not a stretch.
 """
 
 from __future__ import annotations
@@ -91,8 +91,9 @@ class Deformation:
         used: int64 (k,), the coefficients that move anything.
         pivot: (3,), centre of the head's rotation, pixels.
         face_width: (1,), unit of translation, pixels.
-        x_axis: (2,).
-        y_axis: (2,).
+        mouth_depth: (1,), depth of the lips, pixels.
+        mouth_frame: (2, 3), affine map from crop pixels to (u, v): half mouth widths across, pixels down.
+        mouth_line: (m,), v of the line between the lips for u = -1.6..1.6.
     """
 
     face: NodeField
@@ -104,8 +105,9 @@ class Deformation:
     used: torch.Tensor
     pivot: torch.Tensor
     face_width: torch.Tensor
-    x_axis: torch.Tensor
-    y_axis: torch.Tensor
+    mouth_depth: torch.Tensor
+    mouth_frame: torch.Tensor
+    mouth_line: torch.Tensor
 
 
 def build_deformation(frame: FaceFrame, lips: LipLines, mouth: Lattice) -> Deformation:
@@ -135,9 +137,15 @@ def build_deformation(frame: FaceFrame, lips: LipLines, mouth: Lattice) -> Defor
         used=torch.from_numpy(used),
         pivot=torch.from_numpy(pivot.astype(np.float32)),
         face_width=torch.tensor([frame.face_width], dtype=torch.float32),
-        x_axis=torch.from_numpy(frame.x_axis.astype(np.float32)),
-        y_axis=torch.from_numpy(frame.y_axis.astype(np.float32)),
+        mouth_depth=torch.tensor([frame.depth[[13, 14, 78, 308]].mean()], dtype=torch.float32),
+        mouth_frame=torch.from_numpy(_mouth_frame(frame)),
+        mouth_line=torch.from_numpy(((lips.upper + lips.lower) / 2).astype(np.float32)),
     )
+
+
+def _mouth_frame(frame: FaceFrame) -> NDArray[np.float32]:
+    rows = np.stack([frame.x_axis / (0.5 * frame.mouth_width), frame.y_axis])
+    return np.concatenate([rows, -(rows @ frame.mouth_centre)[:, None]], axis=1).astype(np.float32)
 
 
 def _border_window(points: F64) -> F64:
@@ -321,6 +329,41 @@ def invert(forward: torch.Tensor, cell: int, steps: int = INVERSION_STEPS) -> to
         step = torch.stack([yy * error_x - xy * error_y, xx * error_y - yx * error_x], dim=-1) / determinant[..., None]
         backward = backward - step.clamp(-MAX_STEP_PX, MAX_STEP_PX)
     return backward
+
+
+def mouth_fields(deformation: Deformation, coefficients: torch.Tensor, pose: Pose) -> tuple[torch.Tensor, torch.Tensor]:
+    """Backward displacement of the upper and the lower lip layer on the padded mouth region, (n, rows, columns, 2) each."""
+    rows, columns = deformation.mouth.depth.shape
+    n = len(coefficients)
+    upper = (coefficients @ deformation.upper_basis).view(n, rows, columns, 2)
+    lower = (coefficients @ deformation.lower_basis).view(n, rows, columns, 2)
+    forward = posed_displacement(deformation.mouth, deformation, torch.cat([upper, lower]), _twice(pose))
+    first, second = invert(forward, MOUTH_CELL).split(n)
+    return first, second
+
+
+def join_fields(deformation: Deformation, face: torch.Tensor, upper: torch.Tensor, lower: torch.Tensor) -> None:
+    """Put the lips' backward fields into the face's, in place: the upper one above the mouth line, the lower one below it."""
+    ratio = FACE_CELL // MOUTH_CELL
+
+    def coarser(field: torch.Tensor) -> torch.Tensor:
+        return F.avg_pool2d(field.permute(0, 3, 1, 2), ratio).permute(0, 2, 3, 1)
+
+    upper, lower = coarser(upper), coarser(lower)
+    x0, y0 = ((deformation.mouth.nodes[0, 0] - (MOUTH_CELL - 1) / 2) / FACE_CELL).round().int().tolist()
+    rows, columns = upper.shape[1:3]
+    target = face[:, y0 : y0 + rows, x0 : x0 + columns]
+    source = deformation.face.nodes[y0 : y0 + rows, x0 : x0 + columns] + lower
+    frame = deformation.mouth_frame
+    u = source[..., 0] * frame[0, 0] + source[..., 1] * frame[0, 1] + frame[0, 2]
+    v = source[..., 0] * frame[1, 0] + source[..., 1] * frame[1, 1] + frame[1, 2]
+    last = len(deformation.mouth_line) - 1
+    index = ((u + 1.6) * (last / 3.2)).round().long().clamp(0, last)
+    target.copy_(torch.where((v > deformation.mouth_line[index])[..., None], lower, upper))
+
+
+def _twice(pose: Pose) -> Pose:
+    return Pose(*(torch.cat([part, part]) for part in (pose.rotation, pose.shift, pose.scale)))
 
 
 def to_device(value: Deformation, device: torch.device) -> Deformation:

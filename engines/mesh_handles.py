@@ -27,9 +27,9 @@ JAW_TRAVEL = 0.34
 """How far the chin travels down at full jaw opening, in mouth widths."""
 UNCURL_PUCKER, UNCURL_JAW = 0.55, 0.35
 """Share of the mouth line's curvature (a smile) that a full pucker and a fully open jaw take away."""
-UPPER_LIP_CLOSING, LOWER_LIP_CLOSING = 0.25, 0.75
-JAW_CLOSING = 0.25
-LIP_SPREAD_UPPER, LIP_SPREAD_LOWER = 0.34, 0.38
+UPPER_LIP_CLOSING, LOWER_LIP_CLOSING = 0.40, 0.60
+JAW_CLOSING = 0.22
+LIP_SPREAD_UPPER, LIP_SPREAD_LOWER = 0.34, 0.32
 """How far the outer lip edge moves outwards per unit of protrusion (and inwards when the lip rolls in)."""
 
 
@@ -129,7 +129,7 @@ class HandleBuilder:
             topology.UPPER_LIP_INNER,
             topology.UPPER_LIP_OUTER,
             ("mouth_corner_right", "lip_upper_right", "lip_upper_mid", "lip_upper_left", "mouth_corner_left"),
-            closing=(UPPER_LIP_CLOSING, 0.10),
+            closing=(UPPER_LIP_CLOSING, 0.22),
             follow=0.80,
             spread=LIP_SPREAD_UPPER,
             roundness=0.0,
@@ -141,7 +141,7 @@ class HandleBuilder:
             topology.LOWER_LIP_INNER,
             topology.LOWER_LIP_OUTER,
             ("mouth_corner_right", "lip_lower_right", "lip_lower_mid", "lip_lower_left", "mouth_corner_left"),
-            closing=(-LOWER_LIP_CLOSING, -0.62),
+            closing=(-LOWER_LIP_CLOSING, -0.46),
             follow=0.96,
             spread=-LIP_SPREAD_LOWER,
             roundness=0.5,

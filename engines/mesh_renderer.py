@@ -17,7 +17,18 @@ from engines import mesh_topology as topology
 from engines.control_points import CONTROL_POINTS_VERSION
 from engines.eyelids import EyePatch, build_eye, render_eye
 from engines.face_frame import build_frame, build_lip_lines
-from engines.mesh_deform import CROP, FACE_CELL, Deformation, build_deformation, build_pose, invert, posed_displacement, to_device
+from engines.mesh_deform import (
+    CROP,
+    FACE_CELL,
+    Deformation,
+    build_deformation,
+    build_pose,
+    invert,
+    join_fields,
+    mouth_fields,
+    posed_displacement,
+    to_device,
+)
 from engines.motion_limits import Motion, limit_motion
 from engines.motion_layout import MOTION_DIM
 from engines.mouth_compose import MouthLayers, build_mouth, compose_mouth
@@ -126,6 +137,8 @@ class MeshRenderer:
         rows, columns = deformation.face.depth.shape
         expression = (coefficients @ deformation.face_basis).view(-1, rows, columns, 2)
         backward = invert(posed_displacement(deformation.face, deformation, expression, pose), FACE_CELL)
+        lips = mouth_fields(deformation, coefficients, pose)
+        join_fields(deformation, backward, *lips)
         texture = face.texture.repeat(len(coefficients), 1, 1, 1)
         for eye, lids, gaze in (
             (face.right_eye, motion.lids[:, 0], motion.gaze[:, 0]),
@@ -134,7 +147,8 @@ class MeshRenderer:
             x, y, width, height = eye.box.tolist()
             texture[:, y : y + height, x : x + width] = render_eye(eye, lids, gaze)
         frames = mesh_warp(texture, backward, FACE_CELL, texture_scale=float(TEXTURE_SCALE))
-        compose_mouth(frames, face.mouth, deformation, coefficients, motion, pose)
+        jaw = coefficients @ deformation.jaw_basis
+        compose_mouth(frames, face.mouth, deformation, lips, jaw, motion, pose)
         return frames
 
 

@@ -23,7 +23,7 @@ GAP_LIMIT: Final = 0.5
 POINT_LIMITS: Final[dict[Unit, tuple[float, float, float]]] = {
     Unit.MOUTH: (0.30, 0.62, 0.30),
     Unit.EYE_OPENING: (0.3, 1.6, 0.3),
-    Unit.EYE_WIDTH: (0.16, 0.11, 0.1),
+    Unit.EYE_WIDTH: (0.15, 0.07, 0.1),
     Unit.FACE_HEIGHT: (0.03, 0.05, 0.03),
 }
 LID_WIDEST: Final = 0.14
@@ -43,6 +43,10 @@ class Motion:
         gap: (n,), inner-lip gap in mouth widths; below 0 pressed.
         tuck: (n,), 0..1, how far the lower lip is rolled in under the upper teeth.
         protrusion: (n,), 0..1, how far the lips are pushed forward.
+        pucker: (n,), 0..1, how far the corners are drawn in.
+        lowest: (n,), furthest downward motion of the lips, mouth widths.
+        highest: (n,), furthest upward motion of the lips, mouth widths.
+        widest: (n,), furthest outward motion of a corner, mouth widths.
     """
 
     angles_deg: torch.Tensor
@@ -54,6 +58,10 @@ class Motion:
     gap: torch.Tensor
     tuck: torch.Tensor
     protrusion: torch.Tensor
+    pucker: torch.Tensor
+    lowest: torch.Tensor
+    highest: torch.Tensor
+    widest: torch.Tensor
 
     def frame(self, index: int) -> Motion:
         """One frame as a batch of one."""
@@ -85,6 +93,8 @@ def limit_motion(motion: torch.Tensor) -> Motion:
     upper = torch.where(upper < 0, soft_limit(upper, LID_WIDEST), upper.clamp(max=1.2))
     lower = lower.clamp(-1.0, 0.15)
     tuck = exp[:, INDEX["lip_lower_mid"], Z] / 0.10
+    lips = exp[:, [i for name, i in INDEX.items() if name.startswith(("lip_", "mouth_"))]]
+    inwards = (exp[:, INDEX["mouth_corner_right"], X] - exp[:, INDEX["mouth_corner_left"], X]) / 2
     return Motion(
         angles_deg=angles,
         translation=translation,
@@ -95,6 +105,10 @@ def limit_motion(motion: torch.Tensor) -> Motion:
         gap=exp[:, INDEX["lip_lower_mid"], Y] - exp[:, INDEX["lip_upper_mid"], Y],
         tuck=tuck.clamp(0.0, 1.0),
         protrusion=(exp[:, INDEX["lip_lower_mid"], Z] / -0.14).clamp(0.0, 1.0),
+        pucker=((inwards - 0.05) / 0.12).clamp(0.0, 1.0),
+        lowest=lips[..., Y].amax(-1),
+        highest=-lips[..., Y].amin(-1),
+        widest=torch.maximum(-exp[:, INDEX["mouth_corner_right"], X], exp[:, INDEX["mouth_corner_left"], X]),
     )
 
 

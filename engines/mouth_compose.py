@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from engines import mesh_topology as topology
 from engines.face_frame import FaceFrame, LipLines
-from engines.mesh_deform import Deformation, Lattice, Pose, invert, posed_displacement
+from engines.mesh_deform import Deformation, Lattice, Pose
 from engines.motion_limits import Motion
 from engines.mouth_interior import draw_interior
-from engines.mouth_layers import DISTANCE_GAIN, DISTANCE_ZERO, TEXTURE_SCALE, MouthRegion, lip_layers, texture_grid
+from engines.mouth_layers import (
+    DISTANCE_GAIN,
+    DISTANCE_ZERO,
+    TEXTURE_SCALE,
+    MouthRegion,
+    calm_corners,
+    lip_layers,
+    texture_grid,
+)
 from kernels.mesh_warp import mesh_warp
 
 U8 = NDArray[np.uint8]
@@ -20,6 +30,10 @@ U8 = NDArray[np.uint8]
 FEATHER_PX = 6
 LIP_TUCK_UNDER_PX = 1.5
 """How far the lower lip continues behind the upper one, so that closed lips show no gap."""
+BITE_DEPTH = 0.04
+"""How much of a rolled-in lower lip the upper teeth can cover, mouth widths."""
+TEETH_SHADOW, LOWER_LIP_SHADOW = 0.60, 0.40
+"""How dark the shadow of the upper and of the lower lip is on what lies behind them."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +41,18 @@ class MouthLayers:
     """Textures of one mouth; uint8 (1, h, w, 4) on the padded region at twice the crop's resolution.
 
     Attributes:
-        inner: The rendered region.
+        inner: The region in which a mouth can appear.
         padded: The region covered by textures and lattices.
         upper: Upper lip layer: RGB, coded signed distance.
         lower: Lower lip layer.
-        upper_teeth: RGBA.
-        lower_teeth: RGBA.
-        tongue: RGBA.
-        cavity: float32 (3,), colour of the dark.
-        feather: float32 (h, w, 1) of the rendered region, 1 inside, 0 at its border.
-        mouth_width: float32 (1,), pixels.
+        upper_teeth: RGBA, fixed to the skull.
+        jaw_parts: RGBA, lower teeth and tongue, fixed to the jaw.
+        corners: RGBA, skin without the dark line beyond the mouth corners; shown as the lips pucker.
+        cavity: float32 (3, 1, 1), colour of the dark.
         contact: float32 (1,), depth of the drawn line where lips meet; 0 where the source has its own.
+        centre: Resting middle of the lips, crop pixels.
+        extent: Reach of the resting lips from the centre: half width, up, down; crop pixels.
+        mouth_width: Pixels.
     """
 
     inner: Lattice
@@ -45,12 +60,13 @@ class MouthLayers:
     upper: torch.Tensor
     lower: torch.Tensor
     upper_teeth: torch.Tensor
-    lower_teeth: torch.Tensor
-    tongue: torch.Tensor
+    jaw_parts: torch.Tensor
+    corners: torch.Tensor
     cavity: torch.Tensor
-    feather: torch.Tensor
-    mouth_width: torch.Tensor
     contact: torch.Tensor
+    centre: tuple[float, float]
+    extent: tuple[float, float, float]
+    mouth_width: float
 
     def to(self, device: torch.device) -> MouthLayers:
         """The same mouth on another device."""
@@ -71,8 +87,12 @@ def build_mouth(frame: FaceFrame, lips: LipLines, region: MouthRegion, crop: U8,
     grid = texture_grid(frame, region.padded)
     x, y = region.padded.x * TEXTURE_SCALE, region.padded.y * TEXTURE_SCALE
     height, width = grid.u.shape
+    part = fine[y : y + height, x : x + width]
     upper, lower = lip_layers(frame, lips, fine, grid)
-    interior = draw_interior(frame, lips, crop, fine[y : y + height, x : x + width], grid)
+    interior = draw_interior(frame, lips, crop, part, grid)
+    outline = frame.points[[*topology.UPPER_LIP_OUTER, *topology.LOWER_LIP_OUTER]]
+    centre = outline.mean(0)
+    reach = outline - centre
 
     def texture(rgba: U8) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(rgba))[None]
@@ -83,113 +103,157 @@ def build_mouth(frame: FaceFrame, lips: LipLines, region: MouthRegion, crop: U8,
         upper=texture(upper),
         lower=texture(lower),
         upper_teeth=texture(interior.upper_teeth),
-        lower_teeth=texture(interior.lower_teeth),
-        tongue=texture(interior.tongue),
-        cavity=torch.from_numpy(interior.cavity.astype(np.float32)),
-        feather=_feather(region.inner),
-        mouth_width=torch.tensor([frame.mouth_width], dtype=torch.float32),
+        jaw_parts=texture(interior.jaw_parts),
+        corners=texture(calm_corners(lips, part, grid, frame.mouth_width)),
+        cavity=torch.from_numpy(interior.cavity.astype(np.float32))[:, None, None],
         contact=torch.tensor([0.0 if lips.closed_source else 0.42]),
+        centre=(float(centre[0]), float(centre[1])),
+        extent=(float(np.abs(reach[:, 0]).max()), float(-reach[:, 1].min()), float(reach[:, 1].max())),
+        mouth_width=frame.mouth_width,
     )
 
 
-def _feather(region: Lattice) -> torch.Tensor:
-    height, width = region.rows * region.cell, region.columns * region.cell
-    ys = torch.minimum(torch.arange(height), height - 1 - torch.arange(height))[:, None]
-    xs = torch.minimum(torch.arange(width), width - 1 - torch.arange(width))
-    return (torch.minimum(ys, xs).float() / FEATHER_PX).clamp(max=1.0)[..., None]
+def mouth_box(mouth: MouthLayers, motion: Motion, pose: Pose, deformation: Deformation) -> Lattice:
+    """The part of the mouth region that has to be composed.
+
+    For a single frame on the CPU it hugs the lips; for a batch it is the whole region, so that no value leaves the device.
+    """
+    inner = mouth.inner
+    if len(motion.gap) > 1 or motion.gap.device.type != "cpu":
+        return inner
+    width = mouth.mouth_width
+    moved = _rigid_shift(mouth, pose, deformation)[0].tolist()
+    x, y = mouth.centre[0] + moved[0], mouth.centre[1] + moved[1]
+    tilt = abs(math.atan2(float(pose.rotation[0, 1, 0]), float(pose.rotation[0, 0, 0]))) * mouth.extent[0]
+    lowest = max(float(motion.lowest[0]), 0.0) * width
+    highest = max(float(motion.highest[0]), 0.0) * width
+    side = mouth.extent[0] + max(float(motion.widest[0]), 0.0) * width + 0.03 * width + FEATHER_PX + 2
+    top = y - mouth.extent[1] - highest - tilt - 0.06 * width - FEATHER_PX
+    bottom = y + mouth.extent[2] + lowest + tilt + 0.06 * width + FEATHER_PX
+    cell = inner.cell
+    x0 = min(max(int((x - side) // cell), inner.x // cell), inner.x // cell + inner.columns - 2)
+    x1 = max(min(int((x + side) // cell) + 1, inner.x // cell + inner.columns), x0 + 2)
+    y0 = min(max(int(top // cell), inner.y // cell), inner.y // cell + inner.rows - 2)
+    y1 = max(min(int(bottom // cell) + 1, inner.y // cell + inner.rows), y0 + 2)
+    return Lattice(x0 * cell, y0 * cell, x1 - x0, y1 - y0, cell)
 
 
 def compose_mouth(
     frames: torch.Tensor,
     mouth: MouthLayers,
     deformation: Deformation,
-    coefficients: torch.Tensor,
+    fields: tuple[torch.Tensor, torch.Tensor],
+    jaw: torch.Tensor,
     motion: Motion,
     pose: Pose,
 ) -> None:
-    """Draw the mouth region into `frames`, in place.
+    """Draw the mouth into `frames`, in place.
 
     Args:
         frames: uint8 (n, 512, 512, 3), the warped face.
         mouth: The avatar's mouth.
         deformation: The avatar's motion bases.
-        coefficients: float32 (n, k), as used by the bases.
+        fields: Backward displacement of the upper and the lower lip on the padded region, (n, rows, columns, 2) each.
+        jaw: float32 (n, 2), displacement of the jaw bone, pixels.
         motion: Limited motion of the n frames.
         pose: Head pose of the n frames.
     """
-    inner = mouth.inner
-    upper, lower, skull, jaw = _backward_fields(mouth, deformation, coefficients, pose)
-    up, low = _sample(mouth, mouth.upper, upper), _sample(mouth, mouth.lower, lower)
+    box = mouth_box(mouth, motion, pose, deformation)
+    top, left = (box.y - mouth.padded.y) // box.cell, (box.x - mouth.padded.x) // box.cell
+    upper, lower = (f[:, top : top + box.rows, left : left + box.columns].contiguous() for f in fields)
+    up, low = _sample(mouth, box, mouth.upper, upper), _sample(mouth, box, mouth.lower, lower)
     width = mouth.mouth_width
-    up_edge = (up[..., 3:] - DISTANCE_ZERO) / DISTANCE_GAIN
-    low_edge = (low[..., 3:] - DISTANCE_ZERO) / DISTANCE_GAIN
+    up_edge = (up[:, 3:] - DISTANCE_ZERO) * (1.0 / DISTANCE_GAIN)
+    low_edge = (low[:, 3:] - DISTANCE_ZERO) * (1.0 / DISTANCE_GAIN)
     opening = _ease(motion.gap / 0.07)[:, None, None, None]
-    tuck = motion.tuck[:, None, None, None]
+    protrusion = motion.protrusion[:, None, None, None]
 
-    picture = mouth.cavity * (0.35 + 0.65 * torch.exp(-(-low_edge).clamp(min=0.0) / (0.16 * width)))
-    picture = _over(picture, _sample(mouth, mouth.tongue, jaw))
-    picture = _over(picture, _sample(mouth, mouth.lower_teeth, jaw))
-    teeth = _sample(mouth, mouth.upper_teeth, skull)
-    picture = _over(picture, teeth)
-    depth_up, depth_low = (-up_edge).clamp(min=0.0), (-low_edge).clamp(min=0.0)
-    shade = (1.0 - 0.62 * torch.exp(-depth_up / (0.035 * width))) * (1.0 - 0.40 * torch.exp(-depth_low / (0.03 * width)))
-    picture = picture * shade * (1.0 - 0.45 * motion.protrusion[:, None, None, None])
+    skull = _rigid_backward(mouth, box, pose, deformation, torch.zeros_like(jaw))
+    teeth = _sample(mouth, box, mouth.upper_teeth, skull)
+    parts = _sample(mouth, box, mouth.jaw_parts, _rigid_backward(mouth, box, pose, deformation, jaw))
+    under_up = 1.0 - TEETH_SHADOW * torch.exp(up_edge.clamp(max=0.0) * (1.0 / (0.035 * width)))
+    over_low = low_edge.clamp(max=0.0)
+    shade = under_up * (1.0 - LOWER_LIP_SHADOW * torch.exp(over_low * (1.0 / (0.03 * width)))) * (1.0 - 0.5 * protrusion)
+    picture = mouth.cavity * (0.35 + 0.65 * torch.exp(over_low * (1.0 / (0.16 * width))))
+    picture = torch.lerp(picture, parts[:, :3], parts[:, 3:] * (1.0 / 255.0))
+    upper_alpha = teeth[:, 3:] * (1.0 / 255.0)
+    picture = torch.lerp(picture, teeth[:, :3], upper_alpha * (1.0 - 0.45 * protrusion)) * shade
 
-    low_rgb = low[..., :3] * _lip_shade(low_edge, opening, mouth.contact, 0.30, 1.0)
-    low_alpha = ((low_edge + LIP_TUCK_UNDER_PX) / 1.5 + 0.5).clamp(0.0, 1.0)
-    picture = torch.lerp(picture, low_rgb, low_alpha)
-    bite = teeth[..., :3] * (1.0 - 0.62 * torch.exp(-depth_up / (0.035 * width)))
-    picture = torch.lerp(picture, bite, teeth[..., 3:] * (tuck * (1.0 / 255.0)))
-    within = (1.0 - low_edge / 3.0).clamp(0.0, 1.0)  # beyond the corners the layers are one skin
-    up_rgb = up[..., :3] * _lip_shade(up_edge, opening, mouth.contact, 0.22, within)
-    up_alpha = (up_edge / 1.5 + 0.5).clamp(0.0, 1.0)
-    picture = torch.lerp(picture, up_rgb, up_alpha)
+    low_rgb = low[:, :3] * _lip_shade(low_edge, opening * 0.30 + (1.0 - opening) * mouth.contact)
+    picture = torch.lerp(picture, low_rgb, ((low_edge + LIP_TUCK_UNDER_PX) * (1.0 / 1.5) + 0.5).clamp(0.0, 1.0))
+    bite = ((BITE_DEPTH * width - low_edge) * 0.3).clamp(0.0, 1.0) * motion.tuck[:, None, None, None]
+    picture = torch.lerp(picture, teeth[:, :3] * under_up, upper_alpha * bite)
+    within = (1.0 - low_edge * (1.0 / 3.0)).clamp(0.0, 1.0)  # beyond the corners the layers are one skin
+    up_rgb = up[:, :3] * _lip_shade(up_edge, (opening * 0.22 + (1.0 - opening) * mouth.contact) * within)
+    picture = torch.lerp(picture, up_rgb, (up_edge * (1.0 / 1.5) + 0.5).clamp(0.0, 1.0))
+    if box is mouth.inner or float(motion.pucker.amax()) > 0.0:
+        calm = _sample(mouth, box, mouth.corners, upper)
+        picture = torch.lerp(picture, calm[:, :3], calm[:, 3:] * (motion.pucker[:, None, None, None] * (1.0 / 255.0)))
 
-    rows, columns = inner.rows * inner.cell, inner.columns * inner.cell
-    target = frames[:, inner.y : inner.y + rows, inner.x : inner.x + columns]
-    blended = torch.lerp(target.float(), picture, mouth.feather)
-    target.copy_(blended.round().clamp(0, 255).to(torch.uint8))
-
-
-def _backward_fields(
-    mouth: MouthLayers, deformation: Deformation, coefficients: torch.Tensor, pose: Pose
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Backward displacement of upper lip, lower lip, skull and jaw on the rendered region."""
-    rows, columns = deformation.mouth.depth.shape
-    n = len(coefficients)
-    upper = (coefficients @ deformation.upper_basis).view(n, rows, columns, 2)
-    lower = (coefficients @ deformation.lower_basis).view(n, rows, columns, 2)
-    drop = (coefficients @ deformation.jaw_basis).view(n, 1, 1, 2)
-    none = torch.zeros_like(drop)
-    forward = [posed_displacement(deformation.mouth, deformation, part, pose) for part in (upper, lower, none, drop)]
-    backward = invert(torch.cat(forward), mouth.padded.cell)
-    top = (mouth.inner.y - mouth.padded.y) // mouth.padded.cell
-    left = (mouth.inner.x - mouth.padded.x) // mouth.padded.cell
-    window = backward[:, top : top + mouth.inner.rows, left : left + mouth.inner.columns]
-    first, second, third, fourth = window.contiguous().split(n)
-    return first, second, third, fourth
+    rows, columns = box.rows * box.cell, box.columns * box.cell
+    target = frames[:, box.y : box.y + rows, box.x : box.x + columns]
+    feather = _feather(rows, columns, picture.device)
+    blended = torch.lerp(_planar(target), picture, feather)
+    target.copy_((blended + 0.5).clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1))
 
 
-def _sample(mouth: MouthLayers, texture: torch.Tensor, backward: torch.Tensor) -> torch.Tensor:
-    """Layer colours on the rendered region, float32 (n, h, w, 4), 0..255."""
-    return mesh_warp(
-        texture,
-        backward,
-        mouth.inner.cell,
-        region_origin=(mouth.inner.x, mouth.inner.y),
-        texture_origin=(mouth.padded.x, mouth.padded.y),
-        texture_scale=float(TEXTURE_SCALE),
-    ).float()
+def _feather(rows: int, columns: int, device: torch.device) -> torch.Tensor:
+    """1 inside, falling to 0 towards the box's border; float32 (rows, columns)."""
+    y = torch.arange(rows, device=device, dtype=torch.float32)
+    x = torch.arange(columns, device=device, dtype=torch.float32)
+    y, x = torch.minimum(y, rows - 1 - y), torch.minimum(x, columns - 1 - x)
+    return (torch.minimum(y[:, None], x) * (1.0 / FEATHER_PX)).clamp(max=1.0)
 
 
-def _over(picture: torch.Tensor, layer: torch.Tensor) -> torch.Tensor:
-    return torch.lerp(picture.expand_as(layer[..., :3]), layer[..., :3], layer[..., 3:] * (1.0 / 255.0))
+def _rigid_shift(mouth: MouthLayers, pose: Pose, deformation: Deformation) -> torch.Tensor:
+    """Where the head's pose moves the centre of the mouth, (n, 2) pixels."""
+    point = torch.tensor([*mouth.centre, 0.0], device=pose.shift.device) - deformation.pivot
+    point = point + deformation.mouth_depth * torch.tensor([0.0, 0.0, 1.0], device=point.device)
+    moved = (pose.rotation @ point)[:, :2] * pose.scale[:, None]
+    return moved - point[:2] + pose.shift
 
 
-def _lip_shade(edge: torch.Tensor, opening: torch.Tensor, contact: torch.Tensor, depth: float, within: torch.Tensor | float) -> torch.Tensor:
+def _rigid_backward(mouth: MouthLayers, box: Lattice, pose: Pose, deformation: Deformation, drop: torch.Tensor) -> torch.Tensor:
+    """Backward displacement lattice of a bone: the plane at the mouth's depth, moved by `drop` (n, 2) and by the head's pose."""
+    turn = pose.rotation[:, :2, :2] * pose.scale[:, None, None]
+    inverse = torch.linalg.inv(turn)
+    centre = torch.tensor(mouth.centre, device=drop.device)
+    shift = _rigid_shift(mouth, pose, deformation)
+    top, left = (box.y - mouth.padded.y) // box.cell, (box.x - mouth.padded.x) // box.cell
+    nodes = deformation.mouth.nodes[top : top + box.rows, left : left + box.columns]
+    local = nodes - centre - shift[:, None, None]
+    back = torch.stack(
+        [
+            inverse[:, 0, 0, None, None] * local[..., 0] + inverse[:, 0, 1, None, None] * local[..., 1],
+            inverse[:, 1, 0, None, None] * local[..., 0] + inverse[:, 1, 1, None, None] * local[..., 1],
+        ],
+        dim=-1,
+    )
+    return back + centre - drop[:, None, None] - nodes
+
+
+def _sample(mouth: MouthLayers, box: Lattice, texture: torch.Tensor, backward: torch.Tensor) -> torch.Tensor:
+    """Layer colours in the box, float32 (n, 4, h, w), 0..255."""
+    return _planar(
+        mesh_warp(
+            texture,
+            backward,
+            box.cell,
+            region_origin=(box.x, box.y),
+            texture_origin=(mouth.padded.x, mouth.padded.y),
+            texture_scale=float(TEXTURE_SCALE),
+        )
+    )
+
+
+def _planar(picture: torch.Tensor) -> torch.Tensor:
+    """uint8 (n, h, w, c) -> contiguous float32 (n, c, h, w)."""
+    return picture.permute(0, 3, 1, 2).contiguous().float()
+
+
+def _lip_shade(edge: torch.Tensor, amount: torch.Tensor) -> torch.Tensor:
     """Darkening of a lip towards its edge: the wet inner side when open, the line of contact when closed."""
-    amount = (opening * depth + (1.0 - opening) * contact) * within
-    return 1.0 - amount * torch.exp(-((edge + 0.5).clamp(min=0.0) / 1.8))
+    return 1.0 - amount * torch.exp((edge + 0.5).clamp(min=0.0) * (-1.0 / 1.8))
 
 
 def _ease(t: torch.Tensor) -> torch.Tensor:

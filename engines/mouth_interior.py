@@ -39,14 +39,12 @@ class InteriorTextures:
 
     Attributes:
         upper_teeth: Moves with the skull.
-        lower_teeth: Moves with the jaw.
-        tongue: Moves with the jaw.
+        jaw_parts: Lower teeth in front of the tongue; moves with the jaw.
         cavity: Colour of the dark, float64 (3,), 0..255.
     """
 
     upper_teeth: U8
-    lower_teeth: U8
-    tongue: U8
+    jaw_parts: U8
     cavity: F64
 
 
@@ -70,8 +68,8 @@ def draw_interior(frame: FaceFrame, lips: LipLines, crop: U8, fine_rgb: U8, grid
     curl = float(np.clip((rest - (closed[1] + closed[2]) / 2) / width, 0.0, 0.12))
     y = (grid.v - rest) / width
     bend = (0.10 + 1.2 * curl) * (2 * x) ** 2 * 0.6
-    upper = _teeth(x, INCISAL_DROP - bend - y, UPPER_BOUNDS, UPPER_LIFT, width, TOOTH_HEIGHT, 1.0)
-    lower = _teeth(x, y - (INCISAL_DROP - 0.065) + 0.5 * bend, LOWER_BOUNDS, LOWER_LIFT, width, 0.16, 0.80)
+    upper = _teeth(x, INCISAL_DROP - bend - y, UPPER_BOUNDS, UPPER_LIFT, width, TOOTH_HEIGHT, 1.0, 0.75)
+    lower = _teeth(x, y - (INCISAL_DROP - 0.065) + 0.5 * bend, LOWER_BOUNDS, LOWER_LIFT, width, 0.16, 0.82, 0.0)
     tongue = _tongue(x, y, width)
     own = None if lips.closed_source else _own_teeth(fine_rgb, grid, edge_upper, edge_lower)
     if own is not None:
@@ -83,7 +81,15 @@ def draw_interior(frame: FaceFrame, lips: LipLines, crop: U8, fine_rgb: U8, grid
         lower_tone = tone
     lower[..., :3] *= lower_tone
     tongue[..., :3] *= tone
-    return InteriorTextures(_to_u8(upper), _to_u8(lower), _to_u8(tongue), CAVITY * (0.35 + 0.65 * tone))
+    return InteriorTextures(_to_u8(upper), _to_u8(_stack(tongue, lower)), CAVITY * (0.35 + 0.65 * tone))
+
+
+def _stack(back: F64, front: F64) -> F64:
+    """Two straight-alpha RGBA pictures as one."""
+    a, b = front[..., 3:] / 255.0, back[..., 3:] / 255.0
+    alpha = a + b * (1 - a)
+    rgb = (front[..., :3] * a + back[..., :3] * b * (1 - a)) / np.maximum(alpha, 1e-3)
+    return np.concatenate([rgb, 255.0 * alpha], axis=-1)
 
 
 def _to_u8(rgba: F64) -> U8:
@@ -108,7 +114,7 @@ def _tone(frame: FaceFrame, crop: U8) -> F64:
     return result
 
 
-def _teeth(x: F64, depth: F64, bounds: F64, lift: F64, width: float, height: float, light: float) -> F64:
+def _teeth(x: F64, depth: F64, bounds: F64, lift: F64, width: float, height: float, light: float, shadow: float) -> F64:
     """One row of teeth.
 
     Args:
@@ -119,6 +125,7 @@ def _teeth(x: F64, depth: F64, bounds: F64, lift: F64, width: float, height: flo
         width: Mouth width in pixels.
         height: Tooth height in mouth widths.
         light: Brightness.
+        shadow: Depth of the shadow that the row throws on what lies beyond its edge.
     """
     across = np.abs(x)
     tooth = np.clip(np.searchsorted(bounds, across, side="right") - 1, 0, len(lift) - 1)
@@ -132,7 +139,7 @@ def _teeth(x: F64, depth: F64, bounds: F64, lift: F64, width: float, height: flo
     shade = light * (0.30 + 0.70 * np.sqrt(1.0 - angle**2))
     to_side = np.minimum(across - left, right - across)
     to_side = np.where((tooth == 0) & (across - left < right - across), across, to_side)
-    groove = 1.0 - 0.17 * np.exp(-((to_side / (1.0 * texel)) ** 2)) * _smooth(0.0, 0.05, inside)
+    groove = 1.0 - 0.13 * np.exp(-((to_side / (1.0 * texel)) ** 2)) * _smooth(0.0, 0.05, inside)
     bulge = 1.0 - 0.07 * (2 * t - 1) ** 2
     edge = 1.0 - 0.12 * np.exp(-((inside / 0.016) ** 2))
     root = 1.0 - 0.25 * _smooth(0.3 * height, height, inside)
@@ -140,6 +147,10 @@ def _teeth(x: F64, depth: F64, bounds: F64, lift: F64, width: float, height: flo
     scallop = height - 0.03 * np.abs(2 * t - 1) ** 2
     gum = _smooth(-1.2 * texel, 1.2 * texel, inside - scallop)[..., None]
     rgb = rgb * (1 - gum) + (GUM * (0.9 * shade)[..., None]) * gum
+    if shadow > 0:
+        below = shadow * np.exp(np.minimum(inside, 0.0) / 0.03) * (1.0 - _smooth(bounds[-1] - 0.06, bounds[-1], across))
+        rgb = rgb * alpha[..., None] + np.array([26.0, 10.0, 10.0]) * (1.0 - alpha[..., None])
+        alpha = np.maximum(alpha, below)
     return np.concatenate([rgb, 255.0 * alpha[..., None]], axis=-1)
 
 
@@ -171,7 +182,14 @@ def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64) -> F64 |
     first = np.where(solid.any(0), np.argmax(solid, axis=0), 0) + 2
     last = np.where(solid.any(0), teeth.shape[0] - 1 - np.argmax(solid[::-1], axis=0), 0)
     tall = np.maximum(last - first, 0)
-    has = _smooth(2.0, 6.0, cv2.GaussianBlur(tall[None].astype(np.float64), (0, 0), 1.5)[0])
+    kept = _main_run(tall)
+    if not kept.any():
+        return None
+    filled = np.flatnonzero(kept)
+    every = np.arange(len(kept))
+    first = cv2.GaussianBlur(np.interp(every, filled, first[filled])[None], (0, 0), 2.5, borderType=cv2.BORDER_REPLICATE)[0]
+    tall = np.interp(every, filled, tall[filled])
+    has = _smooth(2.0, 6.0, cv2.GaussianBlur(kept.astype(np.float64)[None], (0, 0), 2.0)[0])
     reach = np.maximum(0.6 * tall, 1.0)
     phase = np.mod(np.maximum(first - rows, 0), 2 * reach)
     source_row = np.where(rows < first, first + np.minimum(phase, 2 * reach - phase), rows)
@@ -180,3 +198,19 @@ def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64) -> F64 |
     rgb = cv2.remap(fine_rgb, places, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE).astype(np.float64)
     alpha = np.where(rows < first, 1.0, cv2.GaussianBlur(teeth, (0, 0), 0.8)) * has[None, :]
     return np.concatenate([rgb, 255.0 * alpha[..., None]], axis=-1)
+
+
+def _main_run(tall: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Keep the one run of tooth columns that holds the middle of the row, less its ragged ends."""
+    strong = tall > 0.45 * np.percentile(tall[tall > 0], 80) if (tall > 0).any() else tall > 0
+    if not strong.any():
+        return np.zeros_like(tall)
+    middle = int(np.average(np.arange(len(tall)), weights=np.where(strong, tall, 0)))
+    left = right = middle
+    while left > 0 and strong[left - 1]:
+        left -= 1
+    while right < len(tall) - 1 and strong[right + 1]:
+        right += 1
+    kept = np.zeros_like(tall)
+    kept[left + 2 : right - 1] = tall[left + 2 : right - 1]
+    return kept

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from engines import mesh_topology as topology
 from engines.face_frame import FaceFrame, LipLines
-from engines.mesh_deform import CROP, MOUTH_CELL, Lattice
+from engines.mesh_deform import CROP, FACE_CELL, MOUTH_CELL, Lattice
 
 U8 = NDArray[np.uint8]
 F64 = NDArray[np.float64]
@@ -24,7 +24,7 @@ TEXTURE_SCALE = 2
 DISTANCE_ZERO = 128.0
 DISTANCE_GAIN = 6.0
 """Signed distance in crop pixels = (byte - 128) / 6."""
-MOUTH_PADDING = 7
+MOUTH_PADDING = 6
 """Blocks around the rendered mouth region in which motion may come from."""
 
 
@@ -54,11 +54,11 @@ def mouth_region(frame: FaceFrame) -> MouthRegion:
     width = frame.mouth_width
     centre = frame.mouth_centre
     _, chin = frame.to_mouth(frame.points[topology.CHIN])
-    left, right = centre[0] - 1.05 * width, centre[0] + 1.05 * width
-    top, bottom = centre[1] - 0.68 * width, centre[1] + max(float(chin) + 0.42 * width, 1.05 * width)
+    left, right = centre[0] - 0.95 * width, centre[0] + 0.95 * width
+    top, bottom = centre[1] - 0.62 * width, centre[1] + max(float(chin) + 0.40 * width, 1.0 * width)
     cell = MOUTH_CELL
-    x0, y0 = max(int(left) // cell, 1), max(int(top) // cell, 1)
-    x1, y1 = min(int(right) // cell + 1, CROP // cell - 1), min(int(bottom) // cell + 1, CROP // cell - 1)
+    x0, y0 = 2 * max(int(left) // FACE_CELL, 1), 2 * max(int(top) // FACE_CELL, 1)
+    x1, y1 = 2 * min(int(right) // FACE_CELL + 1, CROP // FACE_CELL - 1), 2 * min(int(bottom) // FACE_CELL + 1, CROP // FACE_CELL - 1)
     x1, y1 = max(x1, x0 + 4), max(y1, y0 + 4)
     inner = Lattice(x0 * cell, y0 * cell, x1 - x0, y1 - y0, cell)
     px0, py0 = max(x0 - MOUTH_PADDING, 0), max(y0 - MOUTH_PADDING, 0)
@@ -104,6 +104,25 @@ def lip_layers(frame: FaceFrame, lips: LipLines, fine: U8, grid: TextureGrid) ->
     lower = _sample(frame, fine, u, mirrored)
     lower_distance = inside_lower + 60.0 * np.maximum(np.abs(u) - 0.97, 0.0)
     return _with_distance(upper, upper_distance), _with_distance(lower, lower_distance)
+
+
+def calm_corners(lips: LipLines, part: U8, grid: TextureGrid, mouth_width: float) -> U8:
+    """Skin in place of the dark line that a smile leaves beyond the lips' corners, RGBA (h, w, 4) on the texel grid."""
+    line = np.mean(np.stack(lips.at(grid.u)), axis=0)
+    across = np.abs(grid.u)
+    side = np.clip((across - 0.80) / 0.16, 0.0, 1.0) * np.clip((1.5 - across) / 0.25, 0.0, 1.0)
+    near = np.exp(-(((grid.v - line) / (0.055 * mouth_width)) ** 2))
+    mask = ((across > 0.84) & (across < 1.4) & (np.abs(grid.v - line) < 0.075 * mouth_width)).astype(np.uint8) * 255
+    small = (part.shape[1] // 2, part.shape[0] // 2)
+    filled = cv2.inpaint(
+        cv2.resize(part, small, interpolation=cv2.INTER_AREA),
+        cv2.resize(mask, small, interpolation=cv2.INTER_NEAREST),
+        5.0,
+        cv2.INPAINT_TELEA,
+    )
+    filled = cv2.GaussianBlur(cv2.resize(filled, (part.shape[1], part.shape[0]), interpolation=cv2.INTER_CUBIC), (0, 0), 2.0)
+    alpha = np.clip(np.round(255.0 * side * near), 0, 255).astype(np.uint8)
+    return np.concatenate([np.asarray(filled, dtype=np.uint8), alpha[..., None]], axis=-1)
 
 
 def _thickness(frame: FaceFrame, u: F64, outer: tuple[int, ...], edge: F64, sign: float) -> F64:

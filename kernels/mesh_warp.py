@@ -16,6 +16,8 @@ uses OpenCV's remap, which interpolates with 5-bit weights and so differs from t
 
 from __future__ import annotations
 
+import functools
+
 import cv2
 import numpy as np
 import torch
@@ -103,9 +105,9 @@ def _remap(
     channels = texture.shape[3]
     base_x, base_y = _axes(height, width, region_origin, texture_origin, texture_scale)
     out = torch.empty((n, height, width, channels), dtype=torch.uint8)
-    lattice = (displacement * texture_scale).numpy()
+    lattice = (displacement * texture_scale).contiguous().numpy()
     for i in range(n):
-        coordinates = cv2.resize(lattice[i], (width, height), interpolation=cv2.INTER_LINEAR)
+        coordinates = cv2.resize(lattice[i], (width, height), interpolation=cv2.INTER_LINEAR) if cell > 1 else lattice[i]
         coordinates[..., 0] += base_x
         coordinates[..., 1] += base_y[:, None]
         source = texture[i if texture.shape[0] > 1 else 0].numpy()
@@ -114,6 +116,7 @@ def _remap(
     return out
 
 
+@functools.lru_cache(maxsize=256)
 def _axes(
     height: int, width: int, region_origin: Point, texture_origin: Point, scale: float
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.float32]], np.ndarray[tuple[int], np.dtype[np.float32]]]:
