@@ -8,7 +8,7 @@ from pathlib import Path
 from engines.face_mesh import FaceMesh
 from engines.home import face_weights_dir, liveanchor_home
 from engines.weights_pull import pull
-from pipeline.audio_in import decode_audio
+from pipeline.audio_in import DecodedAudio
 from pipeline.avatar_store import AvatarStore, avatars_dir
 from pipeline.config import EncoderSettings, SessionSettings
 from pipeline.generate import GenerateResult, OnProgress, generate_file
@@ -56,7 +56,14 @@ class LocalPipeline:
         self._home = home
         self._encoder = encoder or EncoderSettings()
         self.store = avatar_store(home)
-        self.stages = LocalStages(self.store.get)
+        self._stages: LocalStages | None = None
+
+    @property
+    def stages(self) -> LocalStages:
+        """The stages; weights are loaded at first use."""
+        if self._stages is None:
+            self._stages = LocalStages(self.store.get)
+        return self._stages
 
     def avatar(self, avatar_id: str | None = None) -> Avatar:
         """A registered presenter; the default presenter for None (drawn at first use, then kept).
@@ -72,7 +79,7 @@ class LocalPipeline:
 
     def generate_file(
         self,
-        audio: Path | bytes,
+        decoded: DecodedAudio,
         out: Path,
         avatar: Avatar,
         settings: SessionSettings | None = None,
@@ -80,12 +87,7 @@ class LocalPipeline:
         seed: int = 0,
         on_progress: OnProgress | None = None,
     ) -> GenerateResult:
-        """Make one talking mp4; it appears at `out` when it is complete.
-
-        Raises:
-            InvalidInputError: The audio is not usable.
-        """
-        decoded = decode_audio(audio)
+        """Make one talking mp4; it appears at `out` when it is complete."""
         return asyncio.run(
             generate_file(
                 decoded,
@@ -101,4 +103,5 @@ class LocalPipeline:
 
     def close(self) -> None:
         """End the stage threads."""
-        self.stages.close()
+        if self._stages is not None:
+            self._stages.close()

@@ -60,19 +60,21 @@ def _home() -> Finding:
 
 
 def _mini() -> Finding:
-    from engines.weights import embedded_weights
+    from engines.mini import load_networks, weights_folder
+    from engines.weights_errors import WeightsError
 
-    files = embedded_weights("mini")
-    size_mb = sum(path.stat().st_size for path in files) / 1e6
-    return Finding("family mini", "ok", f"embedded weights, {size_mb:.1f} MB: real time on this CPU")
+    try:
+        networks = load_networks()
+    except WeightsError as error:
+        return Finding("family mini", "missing", str(error), "reinstall LiveAnchor, or make them: make demo-weights")
+    size_mb = sum(path.stat().st_size for path in weights_folder().glob("*.safetensors")) / 1e6
+    return Finding("family mini", "ok", f"embedded weights {networks.version}, {size_mb:.1f} MB: real time on this CPU")
 
 
 def _face() -> Finding:
     folder = face_weights_dir()
     if not any(folder.glob("*.tflite")):
-        return Finding(
-            "face landmarks", "optional", "not pulled", "to register photos: liveanchor weights pull face (or let registration do it)"
-        )
+        return Finding("face landmarks", "optional", "not pulled", "to register photos: liveanchor weights pull face")
     return Finding("face landmarks", "ok", str(folder))
 
 
@@ -115,7 +117,9 @@ _LOOKS: tuple[Callable[[], Finding], ...] = (
     _package("webrtc", "aiortc", "aiortc", "for live sessions: pip install 'liveanchor[live]'"),
     _package("triton", "triton", "triton", "for GPU kernels: pip install 'liveanchor[gpu]'"),
     _package("tensorrt", "tensorrt", "tensorrt", "for the fastest GPU runtime: pip install 'liveanchor[tensorrt]'"),
-    _package("onnxruntime", "onnxruntime", "onnxruntime", "for the ditto audio encoder: pip install 'liveanchor[onnx]'"),
+    _package(
+        "onnxruntime", "onnxruntime", "onnxruntime", "for the ditto audio encoder: pip install 'liveanchor[onnx]'"
+    ),
 )
 
 

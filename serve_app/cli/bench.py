@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 
-class Benchmark(str, Enum):
+class Benchmark(StrEnum):
     """Benchmarks that this release carries."""
 
     main_job = "main_job"

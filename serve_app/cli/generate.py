@@ -25,7 +25,9 @@ def one_of(value: int, allowed: tuple[int, ...], flag: str) -> int:
 def generate(
     audio: Annotated[Path, typer.Option(help="Speech: any file with an audio stream (wav, mp3, m4a, ogg, mp4, ...).")],
     out: Annotated[Path, typer.Option(help="The mp4 to write; it appears when it is complete.")],
-    avatar: Annotated[str, typer.Option(help="Id of a registered presenter; the default presenter when not given.")] = "",
+    avatar: Annotated[
+        str, typer.Option(help="Id of a registered presenter; the default presenter when not given.")
+    ] = "",
     portrait: Annotated[Path | None, typer.Option(help="A portrait photo or short video to animate instead.")] = None,
     fps: Annotated[int, typer.Option(help="Frames per second: 25 or 50.")] = 25,
     chunk_frames: Annotated[int, typer.Option(help="Frames per render call: 4, 8, 16 or 25; changes no pixel.")] = 8,
@@ -44,11 +46,14 @@ def generate(
         raise InvalidInputError("--avatar", "together with --portrait", "one of them, or neither")
     if not local:
         raise InvalidInputError("--local", "not given", "--local: this release has no Ray graph yet")
+    from pipeline.audio_in import decode_audio
     from pipeline.config import SessionSettings
     from pipeline.local import LocalPipeline
 
     with progress() as bar:
-        task = bar.add_task("loading", total=None)
+        task = bar.add_task("listening", total=None)
+        decoded = decode_audio(audio)
+        bar.update(task, description="loading the presenter")
         pipeline = LocalPipeline()
         if portrait is not None:
             bar.update(task, description="registering the portrait")
@@ -57,10 +62,10 @@ def generate(
             presenter = pipeline.avatar(avatar or None)
         bar.update(task, description="speaking")
         pipeline.generate_file(
-            audio,
+            decoded,
             out,
             presenter,
-            SessionSettings(fps=fps, chunk_frames=chunk_frames),  # type: ignore[arg-type]  # checked above, by name
+            SessionSettings.model_validate({"fps": fps, "chunk_frames": chunk_frames}),
             seed=seed,
             on_progress=lambda done, total: bar.update(task, completed=done, total=total),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,9 +22,9 @@ def list_weights() -> None:
     from engines.home import liveanchor_home
     from engines.weights_pull import list_weights as known
 
-    table = Table("name", "here", "licence", "source")
+    table = Table("name", "state", "licence", "source")
     for entry in known(liveanchor_home()):
-        table.add_row(entry.name, "yes" if entry.present else "no", entry.licence, entry.source)
+        table.add_row(entry.name, entry.state, entry.licence, entry.source)
     stdout.print(table)
 
 
@@ -41,6 +42,21 @@ def pull(name: Annotated[str, typer.Argument(help="Name as `weights list` prints
     stdout.print(str(folder))
 
 
+@app.command("import")
+def import_folder(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds the files of a weight set.")],
+    name: Annotated[str, typer.Option(help="Which set it is, as `weights list` prints it.")] = "ditto",
+) -> None:
+    """Take over weights that someone already has, after checking them.
+
+    Example: liveanchor weights import ./checkpoints --name ditto
+    """
+    from engines.home import liveanchor_home
+    from engines.weights_pull import import_weights
+
+    stdout.print(str(import_weights(folder, name, liveanchor_home())))
+
+
 @app.command("verify")
 def verify() -> None:
     """Check every pulled file against its recorded SHA-256; exit code 1 when one is missing or altered.
@@ -50,5 +66,8 @@ def verify() -> None:
     from engines.home import liveanchor_home
     from engines.weights_pull import verify_weights
 
-    for line in verify_weights(liveanchor_home()):
-        stdout.print(line)
+    found = verify_weights(liveanchor_home())
+    for status in found:
+        stdout.print(str(status), markup=False)
+    if any(status.state == "damaged" for status in found):
+        raise typer.Exit(1)

@@ -1,0 +1,100 @@
+"""The command line's own manners: exit codes, one clear line on stderr, help with an example."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kernels.errors import InvalidInputError, LiveAnchorError
+from serve_app.cli.app import app, main
+
+COMMANDS = [
+    ["generate"],
+    ["serve"],
+    ["compare"],
+    ["doctor"],
+    ["bench"],
+    ["avatar", "register"],
+    ["avatar", "list"],
+    ["avatar", "delete"],
+    ["weights", "list"],
+    ["weights", "pull"],
+    ["weights", "import"],
+    ["weights", "verify"],
+]
+
+
+def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["liveanchor", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example(command: list[str]) -> None:
+    result = CliRunner().invoke(app, [*command, "--help"])
+    assert result.exit_code == 0
+    plain = re.sub(r"\s+", " ", re.sub(r"\x1b\[[0-9;]*m", "", result.output))
+    assert f"Example: liveanchor {' '.join(command)}" in plain
+
+
+def test_no_arguments_show_the_commands() -> None:
+    assert "generate" in CliRunner().invoke(app, []).output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["--audio", "missing.wav", "--out", "x.mp4"], "--audio"),
+        (["--audio", ".", "--out", "x.mp4"], "--audio"),
+        (["--audio", "AUDIO", "--out", "no/such/folder/x.mp4"], "--out"),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--fps", "30"], "--fps"),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--chunk-frames", "5"], "--chunk-frames"),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--avatar", "a", "--portrait", "b.png"], "--avatar"),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--local", "--avatar", "../../etc"], "avatar_id"),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--local"], "audio"),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--local", "--portrait", "AUDIO"], "portrait"),
+    ],
+)
+def test_bad_input_is_one_line_that_names_it_and_code_2(
+    arguments: list[str], names: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LIVEANCHOR_HOME", str(tmp_path / "home"))
+    (tmp_path / "speech.wav").write_text("this is not sound")
+    arguments = ["speech.wav" if a == "AUDIO" else a for a in arguments]
+    assert run_main(monkeypatch, "generate", *arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    lines = printed.err.strip().splitlines()
+    assert len(lines) == 1 and names in lines[0] and "allowed" in lines[0]
+    assert not (tmp_path / "x.mp4").exists()
+
+
+@pytest.mark.parametrize("arguments", [["generate"], ["nonsense"], ["generate", "--seed", "-1"], ["bench", "nope"]])
+def test_wrong_usage_is_code_2(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_main(monkeypatch, *arguments) == 2
+
+
+@pytest.mark.parametrize(("error", "code"), [(InvalidInputError("f", "g", "a"), 2), (LiveAnchorError("broken"), 1)])
+def test_typed_errors_become_exit_codes(
+    error: LiveAnchorError, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("serve_app.diagnosis.diagnose", fail)
+    assert run_main(monkeypatch, "doctor") == code
+    assert capsys.readouterr().err.startswith("liveanchor: ")
+
+
+def test_doctor_speaks_json() -> None:
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    findings = {finding["name"]: finding for finding in json.loads(result.output)}
+    assert findings["python"]["level"] == "ok"
+    assert all(finding["advice"] for finding in findings.values() if finding["level"] != "ok")
