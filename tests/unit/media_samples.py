@@ -11,6 +11,9 @@ import cv2
 import numpy as np
 
 from kernels.rgb_to_nv12 import rgb_to_nv12
+from pipeline.config import EncoderSettings
+from pipeline.encoder import VideoFormat
+from pipeline.mp4 import MemoryMp4Writer
 from pipeline.types import Nv12Canvas
 
 
@@ -82,7 +85,7 @@ def moving_canvas(index, width=96, height=64):
     return Nv12Canvas(y, np.full((height // 2, width), 128, np.uint8))
 
 
-def talking_canvases(count, width, height):
+def talking_canvases(count, width, height, speed=0.9):
     """A textured portrait-like picture whose middle sways and whose mouth opens; smooth colour, slight grain."""
     rng = np.random.default_rng(7)
     yy, xx = np.mgrid[0:height, 0:width].astype(np.float32)
@@ -92,7 +95,7 @@ def talking_canvases(count, width, height):
     base = (colours + grain + 12 * np.sin(xx / 9)[..., None]).astype(np.float32)
     canvases = []
     for i in range(count):
-        opening = 0.5 + 0.5 * np.sin(i * 0.9)
+        opening = 0.5 + 0.5 * np.sin(i * speed)
         sway = (2.5 * np.sin(i * 0.12) * face).astype(np.float32)
         picture = cv2.remap(base, xx + sway, yy, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         mouth = np.hypot(
@@ -101,3 +104,15 @@ def talking_canvases(count, width, height):
         picture = picture * np.clip(mouth * 3 - 2, 0.2, 1)[..., None]
         canvases.append(Nv12Canvas(*rgb_to_nv12(np.clip(picture, 0, 255).astype(np.uint8))))
     return canvases
+
+
+def video_of(canvases, fps=25, crf=17, colour="bt709"):
+    """An mp4 of these pictures, without sound."""
+    writer = MemoryMp4Writer(
+        VideoFormat(canvases[0].width, canvases[0].height, fps, colour),
+        None,
+        EncoderSettings(prefer="x264", file_crf=crf),
+    )
+    for canvas in canvases:
+        writer.write(canvas)
+    return writer.finish()
