@@ -12,12 +12,11 @@ from typing import Any, Protocol, cast
 import fsspec
 
 from engines.face_mesh import FaceMesh
-from engines.home import liveanchor_home
 from kernels.errors import LiveAnchorError
 from pipeline.avatar_manifest import ARRAYS_FILE, MANIFEST_FILE, PREVIEW_FILE, BundleError, Manifest, read_manifest
 from pipeline.avatar_store import AvatarNotFoundError, AvatarStore, AvatarSummary, avatars_dir, check_avatar_id
-from pipeline.default_presenter import default_presenter
 from pipeline.portrait_header import sniff
+from pipeline.presenter.avatar import default_avatar
 from pipeline.registration import VIDEO_KINDS, register_portrait, register_video
 from pipeline.types import Avatar
 
@@ -88,7 +87,7 @@ def open_avatar_store(uri: str) -> Avatars:
 
 def default_of(store: Avatars) -> Avatar:
     """The default presenter, drawn into the store where it is missing."""
-    return default_presenter(cast(AvatarStore, store), liveanchor_home())  # it only puts and gets
+    return default_avatar(cast(AvatarStore, store))  # it only asks for put, get, delete and root
 
 
 def avatar_from_file(data: bytes, face_mesh: FaceMesh, name: str = "") -> Avatar:
@@ -116,6 +115,11 @@ class MirroredAvatarStore:
         self._local = AvatarStore(local)
         self._fs: Any
         self._fs, self._root = fsspec.core.url_to_fs(uri)
+
+    @property
+    def root(self) -> Path:
+        """Folder of the copies."""
+        return self._local_root
 
     def put(self, avatar: Avatar) -> Avatar:
         """Store here, then upload; the manifest last."""

@@ -127,3 +127,9 @@ class NotReadyError(LiveAnchorError):
     def __str__(self) -> str:
         """One line with the missing part."""
         return f"not ready: {self.part}"
+
+
+def plain(error: LiveAnchorError) -> LiveAnchorError:
+    """The error itself, out of the wrapper that Ray puts around what another process raised (whose text is a traceback)."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, LiveAnchorError) else error

@@ -15,8 +15,9 @@ from ray.serve.exceptions import BackPressureError
 from ray.serve.handle import DeploymentHandle
 
 from deployments.calls import AudioFacts, CallContext, MotionFacts, RifeFacts
-from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError
+from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
 from deployments.rife import doubles_in_motion_space
+from kernels.errors import LiveAnchorError
 from pipeline.motion_diffusion import MotionCarry
 from pipeline.stages import RenderRequest, StageInfo
 from pipeline.types import F32, FeatureRows, MotionChunk, Nv12RectBatch
@@ -76,6 +77,8 @@ async def call_stage(
                 result = await response
             answered = True
             return result
+        except LiveAnchorError as error:
+            raise plain(error) from None
         except TimeoutError as error:
             raise DeadlineExceededError(stage, budget_s * 1000) from error
         except BackPressureError as error:

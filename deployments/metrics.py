@@ -22,7 +22,6 @@ class StageMetrics:
     """
 
     def __init__(self, stage: str) -> None:
-        tags = {"stage": stage}
         self._queue = metrics.Gauge(
             "liveanchor_stage_queue_length", description="Chunks that wait in this replica.", tag_keys=("stage",)
         )
@@ -51,8 +50,8 @@ class StageMetrics:
             tag_keys=("stage", "reason"),  # type: ignore[arg-type]  # ray's annotation says one key, it takes any number
         )
         for metric in (self._queue, self._batch, self._wait, self._run, self._frames):
-            metric.set_default_tags(tags)
-        self._drops.set_default_tags(tags)
+            metric.set_default_tags({"stage": stage})  # ray adds its own tags to the very dict
+        self._drops.set_default_tags({"stage": stage})
         self.batches = 0
         self.largest_batch = 0
         self.frames = 0

@@ -1,6 +1,6 @@
 """`build_app`: validated configuration in, bound graph out. The one entry of `serve run`, `serve deploy` and `liveanchor serve`."""
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: Ray Serve reads the annotation of `build_app` as a class to validate YAML with.
 
 from typing import Any
 
@@ -15,8 +15,6 @@ from deployments.rife import RifeReplica
 from deployments.session_host import SessionHostReplica
 from serve_app.config import AppConfig
 from serve_app.http.ingress import IngressReplica
-
-APP_NAME = "liveanchor"
 
 
 def build_app(args: AppConfig) -> Application:

@@ -7,9 +7,11 @@ value sets a whole group. Variables are read where the application is built, tha
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Self
 
-from pydantic import Field, model_validator
+import yaml
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from deployments.config import (
@@ -23,6 +25,7 @@ from deployments.config import (
     StageName,
     StageSettings,
 )
+from kernels.errors import InvalidInputError
 from pipeline.config import EncoderSettings, SessionSettings, Settings
 from serve_app.http.settings import ApiSettings
 
@@ -171,3 +174,26 @@ class AppConfig(BaseSettings):
             results_max_bytes=self.stores.results_max_bytes,
             results_ttl_s=self.stores.results_ttl_s,
         )
+
+
+def load_config(path: Path | None = None) -> AppConfig:
+    """Read settings from YAML, with environment variables on top.
+
+    Args:
+        path: A YAML file whose top level are AppConfig's fields; None for defaults.
+
+    Raises:
+        InvalidInputError: Not YAML, or a setting is unknown or out of range; the message names it.
+    """
+    values: object = {}
+    if path is not None:
+        try:
+            values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise InvalidInputError("config", str(path), f"YAML ({error})") from error
+    try:
+        return AppConfig.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "config"
+        raise InvalidInputError(field, repr(first["input"])[:200], first["msg"]) from error

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from ray.exceptions import RayActorError
 from ray.serve.handle import DeploymentHandle
 
-from deployments.errors import NotReadyError
+from deployments.errors import NotReadyError, plain
 from deployments.jobs import FileJob, HostStats
 from kernels.errors import InvalidInputError, LiveAnchorError
 from serve_app.http.jobs import started_job
@@ -33,7 +33,8 @@ def create_api(host: DeploymentHandle[Any], settings: ApiSettings) -> FastAPI:
     api = FastAPI(title="LiveAnchor", version=metadata.version("liveanchor"))
 
     @api.exception_handler(LiveAnchorError)
-    async def _problem(request: Request, error: LiveAnchorError) -> JSONResponse:
+    async def _problem(request: Request, raised: LiveAnchorError) -> JSONResponse:
+        error = plain(raised)
         status = 422 if isinstance(error, InvalidInputError) else 503 if error.retryable else 500
         headers = {"Retry-After": f"{settings.retry_after_s:.0f}"} if status == 503 else {}
         body = {"type": f"/problems/{error.code}", "title": error.code, "status": status, "detail": str(error)}

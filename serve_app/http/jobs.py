@@ -10,8 +10,9 @@ from ray.exceptions import RayActorError
 from ray.serve.exceptions import BackPressureError
 from ray.serve.handle import DeploymentHandle
 
-from deployments.errors import StageLostError, StageOverloadedError
+from deployments.errors import StageLostError, StageOverloadedError, plain
 from deployments.jobs import FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
+from kernels.errors import LiveAnchorError
 
 
 async def job_events(host: DeploymentHandle[Any], job: FileJob) -> AsyncGenerator[JobEvent, None]:
@@ -35,6 +36,8 @@ async def job_events(host: DeploymentHandle[Any], job: FileJob) -> AsyncGenerato
                 if attempt == 1 or not isinstance(event, JobStarted):
                     yield event
             return
+        except LiveAnchorError as error:
+            raise plain(error) from None
         except RayActorError as error:
             if attempt == 2 or handed_on:
                 raise StageLostError("session_host", attempt) from error

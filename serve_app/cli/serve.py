@@ -1,0 +1,53 @@
+"""`liveanchor serve`: the service, on the Ray cluster that is here or on one of its own."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from serve_app.cli.console import existing_file, stderr, stdout
+
+START_S = 300.0
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for every interface.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
+    config: Annotated[
+        Path | None, typer.Option(help="YAML with settings; environment variables LIVEANCHOR_... win over it.")
+    ] = None,
+) -> None:
+    """Serve talking heads over HTTP until interrupted.
+
+    Uses the Ray cluster that RAY_ADDRESS names or that runs on this machine; where there is none, starts one that ends with this
+    command. GPU shares are set where the cluster has GPUs.
+
+    Example: liveanchor serve --host 0.0.0.0 --port 8000
+    """
+    from engines.home import liveanchor_home
+    from serve_app.cluster import connected, submit, wait_until_running, write_document
+    from serve_app.config import load_config
+    from serve_app.declare import fit_to, serve_document
+
+    settings = load_config(existing_file(config, "--config") if config else None)
+    with stderr.status("connecting to Ray") as status, connected() as cluster:
+        assert cluster is not None  # noqa: S101  # connected(start=True) always gives one
+        document = serve_document(fit_to(settings, cluster.gpus), host, port)
+        kept = write_document(document, liveanchor_home() / "serve")
+        submit(cluster, document)
+        url = wait_until_running(cluster, START_S, lambda text: status.update(text))
+        status.stop()
+        stdout.print(url, markup=False)
+        stderr.print(f"configuration: {kept}", markup=False)
+        if not cluster.owned:
+            stderr.print("runs on the Ray cluster that was here; end it with: serve shutdown", markup=False)
+            return
+        stderr.print("press Ctrl-C to stop", markup=False)
+        stop = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        stop.wait()

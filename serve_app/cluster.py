@@ -1,0 +1,202 @@
+"""A Ray cluster to run on: the one that is reachable from here, or one of our own that ends with us."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import LiveAnchorError
+from serve_app.declare import APP_NAME
+
+MIN_CPUS = 2
+OBJECT_STORE_BYTES = 512 * 2**20
+POLL_S = 0.25
+
+
+class ServiceFailedError(LiveAnchorError):
+    """The service did not come up.
+
+    Args:
+        reason: What Ray Serve said.
+    """
+
+    code = "service_failed"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """One line with the reason."""
+        return f"the service did not start: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that this process is connected to.
+
+    Attributes:
+        dashboard_url: Where Ray's REST API answers.
+        owned: True when it was started here and ends with this process.
+        gpus: GPUs of the whole cluster.
+    """
+
+    dashboard_url: str
+    owned: bool
+    gpus: float
+
+
+def free_port() -> int:
+    """A TCP port that nothing listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def connected(start: bool = True) -> Iterator[Cluster | None]:
+    """Connect to the cluster that `RAY_ADDRESS` names or that runs on this machine; start one where there is none.
+
+    Args:
+        start: False: give None instead of starting one.
+
+    A cluster that was started here is stopped at the end; any other is left as it is.
+    """
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+
+    owned = False
+    resources: Any = ray.cluster_resources
+    try:
+        context: Any = ray.init(address="auto", log_to_driver=False, logging_level=logging.ERROR, namespace=APP_NAME)
+    except ConnectionError:
+        if not start:
+            yield None
+            return
+        context = _start()
+        owned = True
+    try:
+        gpus = float(resources().get("GPU", 0.0))
+        yield Cluster(f"http://{context.dashboard_url}", owned, gpus)
+    finally:
+        ray.shutdown()
+
+
+def _start() -> Any:
+    import ray
+
+    with _importable():
+        return ray.init(
+            address="local",
+            num_cpus=max(MIN_CPUS, os.cpu_count() or 1),
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_dashboard=True,
+            dashboard_port=free_port(),
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            namespace=APP_NAME,
+        )
+
+
+@contextmanager
+def _importable() -> Iterator[None]:
+    """Let worker processes import what this process can import, wherever it was started from."""
+    root = str(Path(__file__).resolve().parent.parent)
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = root if not before else f"{root}{os.pathsep}{before}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+def _api(cluster: Cluster) -> Any:
+    from ray.dashboard.modules.serve.sdk import ServeSubmissionClient
+
+    return ServeSubmissionClient(cluster.dashboard_url)
+
+
+def submit(cluster: Cluster, document: dict[str, Any]) -> None:
+    """Hand the document to Ray Serve; what already runs and has not changed keeps running."""
+    _api(cluster).deploy_applications(document)
+
+
+def details(cluster: Cluster) -> dict[str, Any]:
+    """What Ray Serve says about the cluster; empty where Serve does not run."""
+    found: dict[str, Any] = _api(cluster).get_serve_details()
+    return found
+
+
+def service_url(found: dict[str, Any]) -> str | None:
+    """The address of a running LiveAnchor on this cluster, None where there is none."""
+    application = found.get("applications", {}).get(APP_NAME, {})
+    if application.get("status") != "RUNNING":
+        return None
+    options = found.get("http_options") or {}
+    host = options.get("host") or "127.0.0.1"
+    return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{options.get('port') or 8000}"  # noqa: S104
+
+
+def wait_until_running(
+    cluster: Cluster,
+    timeout_s: float,
+    on_status: Callable[[str], None] = lambda text: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> str:
+    """Wait for the application and return its address.
+
+    Raises:
+        ServiceFailedError: It cannot be deployed, or not within the time.
+    """
+    deadline = clock() + timeout_s
+    pause = threading.Event()
+    while True:
+        found = details(cluster)
+        application = found.get("applications", {}).get(APP_NAME, {})
+        status = application.get("status", "NOT_STARTED")
+        if (url := service_url(found)) is not None:
+            return url
+        if status in ("DEPLOY_FAILED", "UNHEALTHY"):
+            raise ServiceFailedError(_reason(application))
+        deployments = application.get("deployments", {})
+        healthy = sum(1 for one in deployments.values() if one.get("status") == "HEALTHY")
+        on_status(f"starting, {healthy} of {len(deployments) or '?'} parts are up")
+        if clock() > deadline:
+            raise ServiceFailedError(f"still {status} after {timeout_s:.0f} s: {application.get('message', '')}")
+        pause.wait(POLL_S)
+
+
+def _reason(application: dict[str, Any]) -> str:
+    """The first thing that went wrong, with the last lines of its trace."""
+    parts = application.get("deployments", {})
+    broken = [
+        f"{name}: {one['message']}"
+        for name, one in parts.items()
+        if one.get("status") != "HEALTHY" and one.get("message")
+    ]
+    return "\n".join([str(application.get("message", "")), *broken])[-3000:]
+
+
+def write_document(document: dict[str, Any], folder: Path) -> Path:
+    """Keep what was submitted, for people: `serve.yaml` in `folder`, atomically."""
+    import yaml
+
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / "serve.yaml"
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
+        yaml.safe_dump(document, file, sort_keys=False)
+    Path(file.name).replace(target)
+    return target

@@ -1,0 +1,62 @@
+"""The configuration as the document that Ray Serve is given: what `liveanchor serve` submits and `serve_config.yaml` spells out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES
+from serve_app.config import AppConfig
+
+APP_NAME = "liveanchor"
+IMPORT_PATH = "serve_app.app:build_app"
+GPU_SHARES = {"audio_features": 0.15, "motion_diffusion": 0.3, "renderer": 0.4, "rife": 0.15}
+"""What one replica of each stage reserves; together one GPU."""
+
+
+def with_gpu_shares(config: AppConfig) -> AppConfig:
+    """The same configuration with a GPU share for every stage that has none yet."""
+    stages = {
+        name: one.model_copy(update={"num_gpus": GPU_SHARES[name]})
+        for name, one in config.deployments.by_name().items()
+        if name in GPU_SHARES and one.num_gpus == 0
+    }
+    return config.model_copy(update={"deployments": config.deployments.model_copy(update=stages)})
+
+
+def fit_to(config: AppConfig, gpus: float) -> AppConfig:
+    """Shares of GPUs where the cluster has any, none where it has not."""
+    if gpus > 0 and config.model.device != "cpu":
+        return with_gpu_shares(config)
+    return config.model_copy(update={"deployments": config.deployments.without_gpus()})
+
+
+def serve_document(config: AppConfig, host: str, port: int) -> dict[str, Any]:
+    """The document, as plain values.
+
+    Args:
+        config: The application. Scaling and placement go to Ray Serve's own section, where a later change restarts nothing; the
+            rest is the application's `args`.
+        host: Address that HTTP listens on.
+        port: Port that HTTP listens on.
+    """
+    args = config.model_dump(mode="json", exclude_defaults=True, exclude={"deployments"})
+    deployments = []
+    for name, one in config.deployments.by_name().items():
+        options = {"name": DEPLOYMENT_NAMES[name], **one.serve_options()}
+        if name == "renderer":
+            options["request_router_config"] = {"request_router_class": AFFINITY_ROUTER}
+        deployments.append(options)
+    return {
+        "proxy_location": "EveryNode",
+        "http_options": {"host": host, "port": port},
+        "logging_config": {"encoding": "JSON", "enable_access_log": True},
+        "applications": [
+            {
+                "name": APP_NAME,
+                "route_prefix": "/",
+                "import_path": IMPORT_PATH,
+                "args": args,
+                "deployments": deployments,
+            }
+        ],
+    }
