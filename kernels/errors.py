@@ -37,8 +37,7 @@ class InvalidInputError(LiveAnchorError):
 
     def __str__(self) -> str:
         """One line: the field, what came, what is allowed."""
-        head = self.detail or f"{self.field}: got {self.got}"
-        return f"{head} (allowed: {self.allowed})"
+        return f"{self.field}: {self.detail or f'got {self.got}'} (allowed: {self.allowed})"
 
 
 class ShapeError(InvalidInputError):

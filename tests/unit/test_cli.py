@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import wave
 from pathlib import Path
 
 import pytest
@@ -56,9 +57,10 @@ def test_no_arguments_show_the_commands() -> None:
         (["--audio", "AUDIO", "--out", "x.mp4", "--fps", "30"], "--fps"),
         (["--audio", "AUDIO", "--out", "x.mp4", "--chunk-frames", "5"], "--chunk-frames"),
         (["--audio", "AUDIO", "--out", "x.mp4", "--avatar", "a", "--portrait", "b.png"], "--avatar"),
-        (["--audio", "AUDIO", "--out", "x.mp4", "--local", "--avatar", "../../etc"], "avatar_id"),
+        (["--audio", "SPEECH", "--out", "x.mp4", "--local", "--avatar", "../../etc"], "avatar_id"),
+        (["--audio", "SPEECH", "--out", "x.mp4", "--local", "--avatar", "0" * 32], "avatar_id"),
         (["--audio", "AUDIO", "--out", "x.mp4", "--local"], "audio"),
-        (["--audio", "AUDIO", "--out", "x.mp4", "--local", "--portrait", "AUDIO"], "portrait"),
+        (["--audio", "SPEECH", "--out", "x.mp4", "--local", "--portrait", "AUDIO"], "portrait"),
     ],
 )
 def test_bad_input_is_one_line_that_names_it_and_code_2(
@@ -66,8 +68,11 @@ def test_bad_input_is_one_line_that_names_it_and_code_2(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LIVEANCHOR_HOME", str(tmp_path / "home"))
-    (tmp_path / "speech.wav").write_text("this is not sound")
-    arguments = ["speech.wav" if a == "AUDIO" else a for a in arguments]
+    (tmp_path / "noise.wav").write_text("this is not sound")
+    with wave.open(str(tmp_path / "speech.wav"), "wb") as good:
+        good.setparams((1, 2, 16_000, 0, "NONE", ""))
+        good.writeframes(bytes(2 * 1600))
+    arguments = [{"AUDIO": "noise.wav", "SPEECH": "speech.wav"}.get(a, a) for a in arguments]
     assert run_main(monkeypatch, "generate", *arguments) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
