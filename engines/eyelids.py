@@ -20,6 +20,9 @@ from engines.face_frame import FaceFrame
 from engines.mouth_layers import TEXTURE_SCALE
 from kernels.mesh_warp import mesh_warp
 
+LASH_THINNING = 0.8
+"""How much thinner the lash line looks from the front when the lid is shut."""
+
 U8 = NDArray[np.uint8]
 F64 = NDArray[np.float64]
 
@@ -89,7 +92,8 @@ def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
     ramp = _smooth(0.0, 1.0, (rows - (upper - 0.55 * lid_room)) / (0.42 * lid_room)) * taper
     iris_x, iris_y, radius = _find_iris(patch, upper, lower, span)
     distance = np.hypot(columns[None, :] - iris_x, rows - iris_y) / radius
-    iris = 1.0 - _smooth(1.0, 2.1, distance)
+    margin_distance = np.minimum(rows - upper, lower - rows)
+    iris = np.maximum(1.0 - _smooth(1.0, 1.15, distance), (1.0 - _smooth(1.0, 2.1, distance)) * _smooth(0.1 * tall, 0.35 * tall, margin_distance))
 
     def tensor(value: F64) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(value, dtype=np.float32))
@@ -135,11 +139,12 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
     ball = _planar(mesh_warp(eye.eyeball, turn, 1))
     ball = ball * (1.0 - 0.30 * closing * torch.exp((above / (0.22 * tall)).clamp(max=0.0)))[:, None]
 
-    strip_weight = (1.0 - _ease((above / eye.strip[0] - 0.45) * (1.0 / 0.55))) * _ease(1.0 + above / eye.strip[1])
+    thick = eye.strip[0] / (1.0 + LASH_THINNING * closing)
+    strip_weight = (1.0 - _ease((above / thick - 0.45) * (1.0 / 0.55))) * _ease(1.0 + above / eye.strip[1])
     strip_weight = strip_weight * torch.maximum(eye.taper, 1.0 - closing)
     fall = 1.0 - _ease((rows - bottom) / (1.3 * tall))
-    down = torch.where(above > -eye.strip[1], -up * eye.opening, -low * eye.opening * fall)
-    moved = _planar(mesh_warp(eye.source, torch.stack([torch.zeros_like(down), down], dim=-1), 1))
+    below = _shifted(eye, -low * eye.opening * fall)
+    lashes = _shifted(eye, -up * eye.opening - (LASH_THINNING * closing) * above.clamp(min=0.0))
 
     sheet_weight = torch.where(rows < eye.upper, eye.sheet_ramp * closing, eye.taper)
     depth = (above / (margin - eye.upper + 1.0)).clamp(0.0, 1.0)
@@ -149,12 +154,17 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
     slit = _ease(eye.opening * 0.25)
     open_top = (0.5 - above * (1.0 / 1.6)).clamp(0.0, 1.0)
     open_bottom = ((bottom - rows) * (1.0 / 1.6) + 0.5).clamp(0.0, 1.0) * slit
-    picture = torch.lerp(moved, ball, open_bottom[:, None])
+    picture = torch.lerp(below, ball, open_bottom[:, None])
     picture = torch.lerp(lid, picture, open_top[:, None])
-    picture = torch.lerp(picture, moved, strip_weight[:, None])
-    line = torch.exp(-(((above + 0.3) * (1.0 / 1.7)) ** 2)) * (0.32 * closing * eye.taper)
+    picture = torch.lerp(picture, lashes, strip_weight[:, None])
+    line = torch.exp(-(((above + 0.3) * (1.0 / 1.7)) ** 2)) * (0.22 * closing * eye.taper)
     picture = picture * (1.0 - line)[:, None]
     return (picture + 0.5).clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1)
+
+
+def _shifted(eye: EyePatch, down: torch.Tensor) -> torch.Tensor:
+    """The source sampled `down` (n, h, w) texels further down in the same column."""
+    return _planar(mesh_warp(eye.source, torch.stack([torch.zeros_like(down), down], dim=-1), 1))
 
 
 def _planar(picture: torch.Tensor) -> torch.Tensor:
@@ -217,7 +227,7 @@ def _extend_eyeball(patch: F64, upper: F64, lower: F64, iris_distance: F64) -> F
         return result
     luma = patch.mean(-1)
     bright = white & (luma >= np.percentile(luma[white], 50))
-    sclera = np.median(patch[bright], axis=0) * 0.86
+    sclera = np.median(patch[bright], axis=0) * 0.92
     hidden = _smooth(0.0, 2.5, rows - (bottom + 0.5)) * _smooth(0.96, 1.12, iris_distance)
     return result * (1 - hidden[..., None]) + sclera * hidden[..., None]
 

@@ -25,7 +25,7 @@ TONGUE = np.array([172.0, 86.0, 84.0])
 CAVITY = np.array([46.0, 15.0, 16.0])
 
 UPPER_BOUNDS = np.array([0.0, 0.155, 0.275, 0.375, 0.445, 0.50, 0.54])
-UPPER_LIFT = np.array([0.0, 0.016, 0.006, 0.022, 0.035, 0.045])
+UPPER_LIFT = np.array([0.0, 0.009, 0.003, 0.012, 0.022, 0.032])
 LOWER_BOUNDS = np.array([0.0, 0.095, 0.195, 0.30, 0.385, 0.45, 0.50])
 LOWER_LIFT = np.array([0.0, 0.004, 0.0, 0.012, 0.02, 0.03])
 INCISAL_DROP = 0.05
@@ -75,7 +75,7 @@ def draw_interior(frame: FaceFrame, lips: LipLines, crop: U8, fine_rgb: U8, grid
     if own is not None:
         visible = own[..., 3] > 200.0
         tint = np.percentile(own[visible][:, :3], 60, axis=0) / (IVORY * 0.93)
-        upper, lower_tone = own, 0.5 * tone + 0.5 * np.clip(tint, 0.5, 1.15)
+        upper, lower_tone = own, np.clip(tint, 0.5, 1.15)
     else:
         upper[..., :3] *= tone
         lower_tone = tone
@@ -131,10 +131,10 @@ def _teeth(x: F64, depth: F64, bounds: F64, lift: F64, width: float, height: flo
     tooth = np.clip(np.searchsorted(bounds, across, side="right") - 1, 0, len(lift) - 1)
     left, right = bounds[tooth], bounds[tooth + 1]
     t = np.clip((across - left) / (right - left), 0.0, 1.0)
-    rounding = 0.012 * np.abs(2 * t - 1) ** 3.5
+    rounding = 0.009 * np.abs(2 * t - 1) ** 3.5
     inside = depth - lift[tooth] - rounding
     texel = 1.0 / width
-    alpha = _smooth(-0.5 * texel, 0.9 * texel, inside) * (1.0 - _smooth(bounds[-1] - 0.03, bounds[-1], across))
+    alpha = _smooth(-0.9 * texel, 1.1 * texel, inside) * (1.0 - _smooth(bounds[-1] - 0.03, bounds[-1], across))
     angle = np.clip(across / (bounds[-1] * 1.08), 0.0, 1.0)
     shade = light * (0.30 + 0.70 * np.sqrt(1.0 - angle**2))
     to_side = np.minimum(across - left, right - across)
