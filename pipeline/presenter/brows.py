@@ -8,8 +8,8 @@ import numpy as np
 from pipeline.presenter.geometry import F32, mirrored, spline, to_board
 from pipeline.presenter.raster import Window, fill_ribbon, over, rgb, smoothstep
 
-LOWER_EDGE = [(0.074, 0.2550), (0.112, 0.2430), (0.160, 0.2310), (0.205, 0.2245), (0.250, 0.2315), (0.302, 0.2570)]
-UPPER_EDGE = [(0.072, 0.2250), (0.112, 0.2130), (0.160, 0.2010), (0.208, 0.1980), (0.256, 0.2150), (0.304, 0.2530)]
+LOWER_EDGE = [(0.074, 0.2550), (0.112, 0.2430), (0.160, 0.2310), (0.205, 0.2245), (0.250, 0.2315), (0.294, 0.2570)]
+UPPER_EDGE = [(0.072, 0.2250), (0.112, 0.2130), (0.160, 0.2010), (0.208, 0.1980), (0.256, 0.2150), (0.296, 0.2530)]
 
 _ZOOM = 3
 

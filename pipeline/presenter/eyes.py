@@ -229,8 +229,8 @@ def paint_eye(board: F32, side: float, rng: np.random.Generator) -> None:
     _catch_lights(patch, ball)
     over(picture, ball, opening)
     t = np.linspace(0.0, 1.0, 160)
-    over(picture, rgb("dba393"), 0.75 * patch.ribbon(lower + (0.0, 0.012), 2.0 * np.sin(np.pi * t) ** 0.4, 0.5))
-    over(picture, rgb("fff1e8"), 0.45 * patch.ribbon(lower + (0.0, 0.026), 0.7 * np.sin(np.pi * t) ** 0.4, 0.35))
+    over(picture, rgb("dba393"), 0.66 * patch.ribbon(lower + (0.0, 0.008), 1.5 * np.sin(np.pi * t) ** 0.4, 0.5))
+    over(picture, rgb("fff1e8"), 0.40 * patch.ribbon(lower + (0.0, 0.019), 0.6 * np.sin(np.pi * t) ** 0.4, 0.35))
     over(picture, rgb("6e4035"), 0.55 * patch.ribbon(lower + (0.0, -0.010), 1.3 * t, 0.7))
     over(
         picture, rgb("1d120e"), 0.94 * patch.ribbon(upper + (0.0, 0.004), 1.2 + 2.5 * t**0.8 * (1.04 - t) ** 0.12, 0.4)

@@ -61,7 +61,7 @@ def paint_face(board: F32, rng: np.random.Generator) -> None:
     """Paint the bare face (no eyes, brows, lips, hair) on `board` (1920, 1080, 3), sRGB 0..1, in place."""
     u, v = FACE_WINDOW.grid()
     relief = blur(face_relief(u, v), 1.5)
-    patch = shade(relief, _albedo(u, v, rng), blur(_cast_shadow(u, v), 3.0), rim=smoothstep(0.22, 0.34, u))
+    patch = shade(relief, _albedo(u, v, rng), blur(_cast_shadow(u, v), 3.0), rim=smoothstep(0.25, 0.355, u))
     _nostrils(patch, u, v)
     cover = FACE_WINDOW.polygon(face_outline(), soft=1.2) * smoothstep(-0.14, -0.06, v)  # the hair covers the skull
     over(board[FACE_WINDOW.slices], patch, cover)

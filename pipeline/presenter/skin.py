@@ -76,8 +76,8 @@ def shade(relief: F32, albedo: F32, shadow: F32 | None = None, gloss: F32 | floa
     half /= np.linalg.norm(half)
     facing = np.clip(soft @ half, 0.0, 1.0)
     sheen = (0.075 * facing**14 + 0.110 * np.clip(n @ half, 0.0, 1.0) ** 60) * lit * ao * gloss
-    grazing = (1.0 - np.clip(n[..., 2], 0.0, 1.0)) ** 2.8
-    edge = rim * grazing * smoothstep(0.05, 0.75, n @ RIM_FROM) * np.float32(0.50)
+    grazing = (1.0 - np.clip(n[..., 2], 0.0, 1.0)) ** 3.4
+    edge = rim * grazing * smoothstep(0.05, 0.75, n @ RIM_FROM) * np.float32(0.58)
     linear += sheen[..., None] * np.array([1.0, 0.95, 0.88], dtype=np.float32)
     linear += np.asarray(edge)[..., None] * np.array([0.50, 0.72, 1.0], dtype=np.float32)
     return to_srgb(np.asarray(linear, dtype=np.float32))
