@@ -85,6 +85,7 @@ class LipLines:
         lower: float64 (m,), upper edge of the lower lip; equal to `upper` outside the mouth and on a closed source.
         closed_source: Whether the source picture shows closed lips.
         gap: Gap of the source at the middle of the mouth, pixels; 0 on a closed source.
+        corners: u of the right and of the left inner corner, where the opening ends.
     """
 
     u: F64
@@ -92,6 +93,12 @@ class LipLines:
     lower: F64
     closed_source: bool
     gap: float
+    corners: tuple[float, float]
+
+    def beyond(self, u: F64) -> F64:
+        """How far outside the opening a place is, half mouth widths; 0 between the corners."""
+        result: F64 = np.maximum(np.maximum(self.corners[0] - u, u - self.corners[1]), 0.0)
+        return result
 
     def at(self, u: F64) -> tuple[F64, F64]:
         """Edges (upper, lower) at any u, edge values continued outside."""
@@ -103,6 +110,7 @@ def build_lip_lines(frame: FaceFrame, crop: U8) -> LipLines:
     u_up, v_up = frame.to_mouth(frame.points[list(topology.UPPER_LIP_INNER)])
     u_lo, v_lo = frame.to_mouth(frame.points[list(topology.LOWER_LIP_INNER)])
     u = np.linspace(-1.6, 1.6, 321)
+    corners = (float(min(u_up[0], -0.5)), float(max(u_up[-1], 0.5)))
     inner = (u > u_up[0]) & (u < u_up[-1])
     upper = _continue_line(frame, u, u_up, v_up)
     lower = _continue_line(frame, u, u_lo, v_lo)
@@ -110,9 +118,9 @@ def build_lip_lines(frame: FaceFrame, crop: U8) -> LipLines:
     gap = float((lower - upper)[middle].mean())
     if gap < CLOSED_GAP * frame.mouth_width:
         seam = _dark_seam(frame, crop, u, (upper + lower) / 2)
-        return LipLines(u, seam, seam, True, 0.0)
+        return LipLines(u, seam, seam, True, 0.0, corners)
     lower = np.where(inner, np.maximum(lower, upper), upper)
-    return LipLines(u, upper, lower, False, gap)
+    return LipLines(u, upper, lower, False, gap, corners)
 
 
 def _continue_line(frame: FaceFrame, u: F64, knots_u: F64, knots_v: F64) -> F64:

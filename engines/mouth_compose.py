@@ -17,6 +17,7 @@ from engines.mouth_interior import draw_interior
 from engines.mouth_layers import (
     DISTANCE_GAIN,
     DISTANCE_ZERO,
+    OPEN_INSET_PX,
     TEXTURE_SCALE,
     MouthRegion,
     calm_corners,
@@ -30,6 +31,8 @@ U8 = NDArray[np.uint8]
 FEATHER_PX = 6
 LIP_TUCK_UNDER_PX = 1.5
 """How far the lower lip continues behind the upper one, so that closed lips show no gap."""
+CONTACT = (0.26, 0.40, 0.40)
+"""Depth, per colour, of the line that is drawn where the lips of an open-mouthed source meet."""
 BITE_DEPTH = 0.04
 """How much of a rolled-in lower lip the upper teeth can cover, mouth widths."""
 TEETH_SHADOW, LOWER_LIP_SHADOW = 0.60, 0.40
@@ -49,7 +52,8 @@ class MouthLayers:
         jaw_parts: RGBA, lower teeth and tongue, fixed to the jaw.
         corners: RGBA, skin without the dark line beyond the mouth corners; shown as the lips pucker.
         cavity: float32 (3, 1, 1), colour of the dark.
-        contact: float32 (1,), depth of the drawn line where lips meet; 0 where the source has its own.
+        contact: float32 (3, 1, 1), depth of the drawn line where lips meet; 0 where the source has its own.
+        tuck_under: float32 (1,), further pixels that the lower lip continues behind the upper one while the mouth is closed.
         centre: Resting middle of the lips, crop pixels.
         extent: Reach of the resting lips from the centre: half width, up, down; crop pixels.
         mouth_width: Pixels.
@@ -64,6 +68,7 @@ class MouthLayers:
     corners: torch.Tensor
     cavity: torch.Tensor
     contact: torch.Tensor
+    tuck_under: torch.Tensor
     centre: tuple[float, float]
     extent: tuple[float, float, float]
     mouth_width: float
@@ -106,7 +111,8 @@ def build_mouth(frame: FaceFrame, lips: LipLines, region: MouthRegion, crop: U8,
         jaw_parts=texture(interior.jaw_parts),
         corners=texture(calm_corners(lips, part, grid, frame.mouth_width)),
         cavity=torch.from_numpy(interior.cavity.astype(np.float32))[:, None, None],
-        contact=torch.tensor([0.0 if lips.closed_source else 0.42]),
+        contact=torch.zeros(3, 1, 1) if lips.closed_source else torch.tensor(CONTACT)[:, None, None],
+        tuck_under=torch.tensor([0.0 if lips.closed_source else 2.0 * OPEN_INSET_PX]),
         centre=(float(centre[0]), float(centre[1])),
         extent=(float(np.abs(reach[:, 0]).max()), float(-reach[:, 1].min()), float(reach[:, 1].max())),
         mouth_width=frame.mouth_width,
@@ -180,7 +186,7 @@ def compose_mouth(
     picture = torch.lerp(picture, teeth[:, :3], upper_alpha * (1.0 - 0.45 * protrusion)) * shade
 
     low_rgb = low[:, :3] * _lip_shade(low_edge, opening * 0.30 + (1.0 - opening) * mouth.contact)
-    picture = torch.lerp(picture, low_rgb, ((low_edge + LIP_TUCK_UNDER_PX) * (1.0 / 1.5) + 0.5).clamp(0.0, 1.0))
+    picture = torch.lerp(picture, low_rgb, ((low_edge + LIP_TUCK_UNDER_PX + mouth.tuck_under * (1.0 - opening)) * (1.0 / 1.5) + 0.5).clamp(0.0, 1.0))
     bite = ((BITE_DEPTH * width - low_edge) * 0.3).clamp(0.0, 1.0) * motion.tuck[:, None, None, None]
     picture = torch.lerp(picture, teeth[:, :3] * under_up, upper_alpha * bite)
     within = (1.0 - low_edge * (1.0 / 3.0)).clamp(0.0, 1.0)  # beyond the corners the layers are one skin

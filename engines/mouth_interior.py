@@ -67,20 +67,23 @@ def draw_interior(frame: FaceFrame, lips: LipLines, crop: U8, fine_rgb: U8, grid
     rest = float(closed[0])
     curl = float(np.clip((rest - (closed[1] + closed[2]) / 2) / width, 0.0, 0.12))
     y = (grid.v - rest) / width
-    bend = (0.10 + 1.2 * curl) * (2 * x) ** 2 * 0.6
-    upper = _teeth(x, INCISAL_DROP - bend - y, UPPER_BOUNDS, UPPER_LIFT, width, TOOTH_HEIGHT, 1.0, 0.75)
-    lower = _teeth(x, y - (INCISAL_DROP - 0.065) + 0.5 * bend, LOWER_BOUNDS, LOWER_LIFT, width, 0.16, 0.82, 0.0)
-    tongue = _tongue(x, y, width)
     own = None if lips.closed_source else _own_teeth(fine_rgb, grid, edge_upper, edge_lower)
+    drop, tint = INCISAL_DROP, tone
     if own is not None:
-        visible = own[..., 3] > 200.0
-        tint = np.percentile(own[visible][:, :3], 60, axis=0) / (IVORY * 0.93)
-        upper, lower_tone = own, np.clip(tint, 0.5, 1.15)
-    else:
-        upper[..., :3] *= tone
-        lower_tone = tone
-    lower[..., :3] *= lower_tone
+        visible = own.rgba[own.rgba[..., 3] > 200.0][:, :3]
+        tint = np.clip(np.percentile(visible, 60, axis=0) / (IVORY * 0.93), 0.5, 1.15)
+        drop = float(np.clip((own.side_drop - rest) / width + _bend(np.array(own.side * 0.5), curl), -0.02, 0.16))
+    bend = _bend(x, curl)
+    upper = _teeth(x, drop - bend - y, UPPER_BOUNDS, UPPER_LIFT, width, TOOTH_HEIGHT, 1.0, 0.75)
+    lower = _teeth(x, y - (INCISAL_DROP - 0.065) + 0.5 * bend, LOWER_BOUNDS, LOWER_LIFT, width, 0.16, 0.88, 0.0)
+    tongue = _tongue(x, y, width)
+    upper[..., :3] *= tint
+    lower[..., :3] *= tint
     tongue[..., :3] *= tone
+    if own is not None:
+        upper[..., 3] *= 1.0 - _smooth(0.7, 1.0, own.share)
+        upper[..., :3] *= 0.95
+        upper = _stack(upper, own.rgba)
     return InteriorTextures(_to_u8(upper), _to_u8(_stack(tongue, lower)), CAVITY * (0.35 + 0.65 * tone))
 
 
@@ -90,6 +93,12 @@ def _stack(back: F64, front: F64) -> F64:
     alpha = a + b * (1 - a)
     rgb = (front[..., :3] * a + back[..., :3] * b * (1 - a)) / np.maximum(alpha, 1e-3)
     return np.concatenate([rgb, 255.0 * alpha], axis=-1)
+
+
+def _bend(x: F64, curl: float) -> F64:
+    """How far the row of teeth rises towards the sides of the arch, mouth widths."""
+    result: F64 = 0.6 * (0.10 + 1.2 * curl) * (2 * x) ** 2
+    return result
 
 
 def _to_u8(rgba: F64) -> U8:
@@ -166,51 +175,83 @@ def _tongue(x: F64, y: F64, width: float) -> F64:
     return np.concatenate([rgb, 245.0 * alpha[..., None]], axis=-1)
 
 
-def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64) -> F64 | None:
-    """The source's visible upper teeth as RGBA, continued upwards under the lip; None where it shows none."""
-    inside = (grid.v > upper + 1.0) & (grid.v < lower - 1.0) & (np.abs(grid.u) < 0.95)
+@dataclass(frozen=True)
+class _OwnTeeth:
+    """The source's visible upper teeth.
+
+    Attributes:
+        rgba: float64 (h, w, 4), continued upwards under the lip.
+        share: (w,), 1 where a texel column shows them.
+        side_drop: Their lower edge at the outermost visible tooth, v in pixels, averaged over both sides.
+        side: Distance of that tooth from the midline, half mouth widths.
+    """
+
+    rgba: F64
+    share: F64
+    side_drop: float
+    side: float
+
+
+def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64) -> _OwnTeeth | None:
+    """Find the source's upper teeth; None where it shows none."""
+    inside = (grid.v > upper + 1.0) & (grid.v < lower - 1.5) & (np.abs(grid.u) < 0.95)
     if inside.sum() < 40:
         return None
     luma = cv2.cvtColor(fine_rgb, cv2.COLOR_RGB2GRAY).astype(np.float64)
     bright = float(np.percentile(luma[inside], 85))
     if bright < 90.0:
         return None
-    soft = cv2.GaussianBlur(luma, (0, 0), 1.2)
-    teeth = _smooth(0.40 * bright, 0.60 * bright, soft) * inside
+    soft = cv2.GaussianBlur(fine_rgb, (0, 0), 1.2).astype(np.float64)
+    green = soft[..., 1] / np.maximum(soft[..., 0], 1.0)  # teeth are white, lips are red
+    white = float(np.percentile(green[inside & (luma > 0.7 * bright)], 70))
+    teeth = _smooth(0.40 * bright, 0.60 * bright, soft.mean(-1)) * _smooth(white - 0.13, white - 0.07, green) * inside
     solid = teeth > 0.5
     rows = np.arange(teeth.shape[0])[:, None]
     first = np.where(solid.any(0), np.argmax(solid, axis=0), 0) + 2
     last = np.where(solid.any(0), teeth.shape[0] - 1 - np.argmax(solid[::-1], axis=0), 0)
     tall = np.maximum(last - first, 0)
-    kept = _main_run(tall)
-    if not kept.any():
-        return None
+    full = solid.sum(0) > 0.85 * (tall + 2)
+    kept = _main_run(np.where(full, tall, 0))
     filled = np.flatnonzero(kept)
+    if len(filled) < 12:
+        return None
     every = np.arange(len(kept))
-    first = cv2.GaussianBlur(np.interp(every, filled, first[filled])[None], (0, 0), 2.5, borderType=cv2.BORDER_REPLICATE)[0]
-    tall = np.interp(every, filled, tall[filled])
-    has = _smooth(2.0, 6.0, cv2.GaussianBlur(kept.astype(np.float64)[None], (0, 0), 2.0)[0])
-    reach = np.maximum(0.6 * tall, 1.0)
-    phase = np.mod(np.maximum(first - rows, 0), 2 * reach)
-    source_row = np.where(rows < first, first + np.minimum(phase, 2 * reach - phase), rows)
-    columns = np.broadcast_to(np.arange(teeth.shape[1]), source_row.shape)
+
+    def across(values: NDArray[np.int64]) -> F64:
+        line = np.interp(every, filled, values[filled])[None]
+        return np.asarray(cv2.GaussianBlur(line, (0, 0), 2.5, borderType=cv2.BORDER_REPLICATE)[0], dtype=np.float64)
+
+    top, height = across(first), across(tall)
+    share = cv2.GaussianBlur((kept > 0).astype(np.float64)[None], (0, 0), 3.0)[0]
+    share = _smooth(0.25, 0.95, share)
+    reach = np.maximum(0.6 * height, 1.0)
+    phase = np.mod(np.maximum(top - rows, 0), 2 * reach)
+    source_row = np.where(rows < top, top + np.minimum(phase, 2 * reach - phase), rows)
+    columns = np.broadcast_to(every, source_row.shape)
     places = np.stack([columns, source_row], axis=-1).astype(np.float32)
     rgb = cv2.remap(fine_rgb, places, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE).astype(np.float64)
-    alpha = np.where(rows < first, 1.0, cv2.GaussianBlur(teeth, (0, 0), 0.8)) * has[None, :]
-    return np.concatenate([rgb, 255.0 * alpha[..., None]], axis=-1)
+    alpha = np.where(rows < top, 1.0, cv2.GaussianBlur(teeth, (0, 0), 0.8)) * share[None, :]
+    ends = filled[[0, -1]]
+    edge = (top + height).round().astype(int)[ends]
+    return _OwnTeeth(
+        rgba=np.concatenate([rgb, 255.0 * alpha[..., None]], axis=-1),
+        share=share,
+        side_drop=float(grid.v[edge, ends].mean()),
+        side=float(np.abs(grid.u[edge, ends]).mean()),
+    )
 
 
 def _main_run(tall: NDArray[np.int64]) -> NDArray[np.int64]:
     """Keep the one run of tooth columns that holds the middle of the row, less its ragged ends."""
-    strong = tall > 0.45 * np.percentile(tall[tall > 0], 80) if (tall > 0).any() else tall > 0
-    if not strong.any():
-        return np.zeros_like(tall)
+    kept = np.zeros_like(tall)
+    if not (tall > 0).any():
+        return kept
+    strong = cv2.dilate((tall > 0.45 * np.percentile(tall[tall > 0], 80)).astype(np.uint8)[None], np.ones((1, 3), np.uint8))[0] > 0
     middle = int(np.average(np.arange(len(tall)), weights=np.where(strong, tall, 0)))
     left = right = middle
     while left > 0 and strong[left - 1]:
         left -= 1
     while right < len(tall) - 1 and strong[right + 1]:
         right += 1
-    kept = np.zeros_like(tall)
-    kept[left + 2 : right - 1] = tall[left + 2 : right - 1]
+    kept[left + 3 : right - 2] = tall[left + 3 : right - 2]
     return kept

@@ -24,6 +24,8 @@ TEXTURE_SCALE = 2
 DISTANCE_ZERO = 128.0
 DISTANCE_GAIN = 6.0
 """Signed distance in crop pixels = (byte - 128) / 6."""
+OPEN_INSET_PX = 0.9
+"""How far inside an open source's lip outline its layers end, so that no tooth sticks to a lip."""
 MOUTH_PADDING = 6
 """Blocks around the rendered mouth region in which motion may come from."""
 
@@ -86,8 +88,8 @@ def lip_layers(frame: FaceFrame, lips: LipLines, fine: U8, grid: TextureGrid) ->
     """Upper and lower lip textures, uint8 (h, w, 4) each: RGB and coded signed distance."""
     u, v = grid.u, grid.v
     upper_edge, lower_edge = lips.at(u)
-    beyond = np.maximum(np.abs(u) - 1.0, 0.0)
-    inset = 0.0 if lips.closed_source else 0.9
+    beyond = lips.beyond(u)
+    inset = 0.0 if lips.closed_source else OPEN_INSET_PX
     keep = (1.0 if lips.closed_source else 0.0) + 60.0 * beyond
     thick_upper = _thickness(frame, u, topology.UPPER_LIP_OUTER, upper_edge, -1.0)
     thick_lower = _thickness(frame, u, topology.LOWER_LIP_OUTER, lower_edge, 1.0)
@@ -102,7 +104,7 @@ def lip_layers(frame: FaceFrame, lips: LipLines, fine: U8, grid: TextureGrid) ->
     past = np.maximum(-inside_lower - keep, 0.0)
     mirrored = np.where(past > 0, lower_edge + inset - keep + _bounce(past, thick_lower), v)
     lower = _sample(frame, fine, u, mirrored)
-    lower_distance = inside_lower + 60.0 * np.maximum(np.abs(u) - 0.97, 0.0)
+    lower_distance = inside_lower + 60.0 * beyond
     return _with_distance(upper, upper_distance), _with_distance(lower, lower_distance)
 
 
