@@ -101,8 +101,12 @@ class DeploymentSettings(Settings):
     max_queued_requests: int = Field(
         512, ge=1, description="Calls that wait for a replica before 503; above any burst."
     )
+    retry_after_s: float = Field(5.0, gt=0, description="What a 503 tells the caller to wait.")
     upscale_delay_s: float = Field(5.0, ge=0)
     downscale_delay_s: float = Field(120.0, ge=0)
+    look_back_period_s: float = Field(
+        15.0, gt=0, description="Load is averaged over this; more than Ray's 10 s of reporting."
+    )
     graceful_shutdown_timeout_s: float = Field(60.0, ge=0, description="As long as the longest session promised.")
     health_check_period_s: float = Field(10.0, gt=0)
     health_check_timeout_s: float = Field(30.0, gt=0)
@@ -126,10 +130,11 @@ class DeploymentSettings(Settings):
                 "target_ongoing_requests": self.target_ongoing_requests,
                 "upscale_delay_s": self.upscale_delay_s,
                 "downscale_delay_s": self.downscale_delay_s,
-                "look_back_period_s": max(min(self.upscale_delay_s, 30.0), 2.0),
+                "look_back_period_s": self.look_back_period_s,
             },
             "max_ongoing_requests": self.max_ongoing_requests,
             "max_queued_requests": self.max_queued_requests,
+            "backpressure_config": {"status_code": 503, "retry_after_s": self.retry_after_s},
             "graceful_shutdown_timeout_s": self.graceful_shutdown_timeout_s,
             "health_check_period_s": self.health_check_period_s,
             "health_check_timeout_s": self.health_check_timeout_s,

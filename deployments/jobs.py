@@ -95,7 +95,7 @@ class HostStats:
 
     Attributes:
         replica_id: Which replica.
-        active_jobs: Jobs in work now, id -> pictures done.
+        active_jobs: Jobs in work now, id -> what is done.
         finished: Jobs that ended with a file.
         cancelled: Jobs whose caller went away.
         failed: Jobs that ended with an error.
@@ -104,7 +104,7 @@ class HostStats:
     """
 
     replica_id: str
-    active_jobs: dict[str, int]
+    active_jobs: dict[str, JobProgress]
     finished: int
     cancelled: int
     failed: int

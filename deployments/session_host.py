@@ -58,7 +58,7 @@ class SessionHostReplica:
         self._clock = clock
         self._store = open_avatar_store(settings.avatars)
         self._info: StageInfo | None = None
-        self._active: dict[str, int] = {}
+        self._active: dict[str, JobProgress] = {}
         self._ended: Counter[str] = Counter()
         self._retries: Counter[str] = Counter()
         self._metric_ended = metrics.Counter(
@@ -80,7 +80,7 @@ class SessionHostReplica:
             LiveAnchorError: A stage failed for good, or the job took longer than its deadline.
         """
         outcome = "failed"
-        self._track(job.job_id, 0)
+        self._track(job.job_id, JobProgress(0, 0))
         try:
             info = await self._stage_info()
             if job.settings.fps == 50 and not doubles_in_motion_space(info.family):
@@ -101,7 +101,7 @@ class SessionHostReplica:
                 async with aclosing(events):
                     async for event in events:
                         if isinstance(event, JobProgress):
-                            self._track(job.job_id, event.done)
+                            self._track(job.job_id, event)
                         outcome = "finished" if isinstance(event, JobDone) else outcome
                         yield event
             finally:
@@ -183,8 +183,8 @@ class SessionHostReplica:
     def _presenter(self, avatar_id: str | None) -> Avatar:
         return self._store.get(avatar_id) if avatar_id else default_of(self._store)
 
-    def _track(self, job_id: str, frames_done: int) -> None:
-        self._active[job_id] = frames_done
+    def _track(self, job_id: str, progress: JobProgress) -> None:
+        self._active[job_id] = progress
         self._metric_active.set(len(self._active))
 
     def _count_retries(self, retries: Counter[str]) -> None:

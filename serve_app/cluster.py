@@ -200,3 +200,13 @@ def write_document(document: dict[str, Any], folder: Path) -> Path:
         yaml.safe_dump(document, file, sort_keys=False)
     Path(file.name).replace(target)
     return target
+
+
+def stop_service(cluster: Cluster) -> None:
+    """End Ray Serve on this cluster; only for a service that was started here."""
+    import ray
+    from ray import serve
+
+    end: Any = serve.shutdown
+    if ray.is_initialized():
+        end()

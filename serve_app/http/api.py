@@ -14,7 +14,7 @@ from ray.exceptions import RayActorError
 from ray.serve.handle import DeploymentHandle
 
 from deployments.errors import NotReadyError, plain
-from deployments.jobs import FileJob, HostStats
+from deployments.jobs import FileJob, HostStats, JobProgress
 from kernels.errors import InvalidInputError, LiveAnchorError
 from serve_app.http.jobs import started_job
 from serve_app.http.settings import ApiSettings
@@ -62,9 +62,10 @@ def create_api(host: DeploymentHandle[Any], settings: ApiSettings) -> FastAPI:
 
     @api.get("/jobs/{job_id}")
     async def job_progress(job_id: str) -> dict[str, int]:
-        """Pictures done of a running job; 0 for one that is not running (any more)."""
+        """Pictures done of a running job, and in all; zeros for one that is not running (any more)."""
         stats: list[HostStats] = await host.broadcast("stats").results_async(timeout_s=READY_S)
-        return {"frames_done": max((one.active_jobs.get(job_id, 0) for one in stats), default=0)}
+        found = next((one.active_jobs[job_id] for one in stats if job_id in one.active_jobs), JobProgress(0, 0))
+        return {"frames_done": found.done, "frames": found.total}
 
     @api.post("/generate")
     async def generate(

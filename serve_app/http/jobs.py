@@ -11,7 +11,7 @@ from ray.serve.exceptions import BackPressureError
 from ray.serve.handle import DeploymentHandle
 
 from deployments.errors import StageLostError, StageOverloadedError, plain
-from deployments.jobs import FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
+from deployments.jobs import FileJob, JobBytes, JobEvent, JobStarted
 from kernels.errors import LiveAnchorError
 
 
@@ -48,27 +48,35 @@ async def job_events(host: DeploymentHandle[Any], job: FileJob) -> AsyncGenerato
 
 
 async def started_job(host: DeploymentHandle[Any], job: FileJob) -> tuple[JobStarted, AsyncGenerator[bytes, None]]:
-    """Start a job and wait until it has accepted its input, so that a bad one still gets its own HTTP status.
+    """Start a job and wait until an HTTP status can honestly be given.
+
+    That is: for a streamed file, once its input has been accepted; for a finished file, once it is finished, so that a job which
+    fails half-way is never answered 200.
 
     Returns:
         What the file will be, and the pieces of the file; closing the iterator cancels the job.
     """
     events = job_events(host, job)
+    started: JobStarted | None = None
+    first = b""
     try:
-        first = await anext(events)
+        async for event in events:
+            if isinstance(event, JobStarted):
+                started = event
+            elif isinstance(event, JobBytes):
+                first = event.data
+            if started is not None and (job.stream or first):
+                return started, _pieces(first, events)
     except BaseException:
         await events.aclose()
         raise
-    if not isinstance(first, JobStarted):
-        raise StageLostError("session_host", 1)
-    return first, _pieces(events)
+    raise StageLostError("session_host", 1)
 
 
-async def _pieces(events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[bytes, None]:
-    async with aclosing(events) as source:
-        async for event in source:
-            match event:
-                case JobBytes(data):
-                    yield data
-                case JobProgress() | JobDone() | JobStarted():
-                    pass
+async def _pieces(first: bytes, events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(events):
+        if first:
+            yield first
+        async for event in events:
+            if isinstance(event, JobBytes):
+                yield event.data

@@ -1,0 +1,208 @@
+"""`liveanchor generate` without `--local`: by HTTP, to the LiveAnchor of `LIVEANCHOR_URL`, the one that runs here, or a new one."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+
+from kernels.errors import InvalidInputError, LiveAnchorError
+from pipeline.config import SessionSettings
+
+URL_ENV = "LIVEANCHOR_URL"
+START_S = 300.0
+CONNECT_S = 10.0
+JOB_S = 3600.0 * 6
+POLL_S = 0.5
+
+OnProgress = Callable[[int, int], None]
+OnStatus = Callable[[str], None]
+
+
+class RemoteError(LiveAnchorError):
+    """The service answered with an error that is not the caller's, or not at all.
+
+    Args:
+        url: Which service.
+        reason: What it said.
+    """
+
+    code = "remote_failed"
+    retryable = True
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """One line with the address and the reason."""
+        return f"{self.url}: {self.reason}"
+
+
+def generate_remote(
+    audio: Path,
+    out: Path,
+    *,
+    avatar_id: str | None = None,
+    portrait: Path | None = None,
+    settings: SessionSettings | None = None,
+    seed: int = 0,
+    on_progress: OnProgress = lambda done, total: None,
+    on_status: OnStatus = lambda text: None,
+) -> int:
+    """Make one talking mp4 through the graph; it appears at `out` when it is complete.
+
+    Args:
+        audio: The speech.
+        out: Where the file goes.
+        avatar_id: A registered presenter; the default presenter when None.
+        portrait: A portrait or short video to register and use instead.
+        settings: `fps` and `chunk_frames` travel; everything else is the service's own.
+        seed: Head motion and blinks are a function of it.
+        on_progress: Told (pictures done, pictures in all); in all is 0 while unknown.
+        on_status: Told what is going on before that.
+
+    Returns:
+        Pictures in the file.
+
+    Raises:
+        InvalidInputError: The service refused the input.
+        RemoteError: The service cannot be reached or failed.
+        ServiceFailedError: No service could be started.
+    """
+    with service(on_status) as url:
+        on_status("speaking")
+        return _post(url, audio, out, avatar_id, portrait, settings or SessionSettings(), seed, on_progress)
+
+
+@contextmanager
+def service(on_status: OnStatus = lambda text: None) -> Iterator[str]:
+    """The address of a LiveAnchor; one that had to be started is stopped at the end."""
+    named = os.environ.get(URL_ENV, "").rstrip("/")
+    if named:
+        if not named.startswith(("http://", "https://")):
+            raise InvalidInputError(URL_ENV, named, "an address such as http://127.0.0.1:8000")
+        yield named
+        return
+    from serve_app.cluster import connected, details, free_port, service_url, stop_service, submit, wait_until_running
+    from serve_app.config import load_config
+    from serve_app.declare import fit_to, serve_document
+
+    on_status("connecting to Ray")
+    with connected() as cluster:
+        assert cluster is not None  # noqa: S101  # connected(start=True) always gives one
+        running = None if cluster.owned else service_url(details(cluster))
+        if running is not None:
+            yield running
+            return
+        submit(cluster, serve_document(fit_to(load_config(), cluster.gpus), "127.0.0.1", free_port()))
+        try:
+            yield wait_until_running(cluster, START_S, on_status)
+        finally:
+            stop_service(cluster)
+
+
+def _post(
+    url: str,
+    audio: Path,
+    out: Path,
+    avatar_id: str | None,
+    portrait: Path | None,
+    settings: SessionSettings,
+    seed: int,
+    on_progress: OnProgress,
+) -> int:
+    job_id = uuid.uuid4().hex
+    fields = {
+        "avatar_id": avatar_id or "",
+        "fps": str(settings.fps),
+        "chunk_frames": str(settings.chunk_frames),
+        "seed": str(seed),
+    }
+    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    timeout = httpx.Timeout(JOB_S, connect=CONNECT_S)
+    try:
+        with ExitStack() as stack:
+            uploads = {"audio": audio} if portrait is None else {"audio": audio, "portrait": portrait}
+            files = {name: (path.name, stack.enter_context(path.open("rb"))) for name, path in uploads.items()}
+            stack.enter_context(_progress(url, job_id, on_progress))
+            client = stack.enter_context(httpx.Client(timeout=timeout))
+            request = client.stream(
+                "POST", f"{url}/generate", data=fields, files=files, headers={"X-Request-Id": job_id}
+            )
+            answer = stack.enter_context(request)
+            if answer.is_error:
+                answer.read()
+                raise _refusal(url, answer)
+            with part.open("wb") as file:
+                for data in answer.iter_bytes():
+                    file.write(data)
+            frames = int(answer.headers.get("X-Frames", 0))
+        part.replace(out)
+    except httpx.HTTPError as error:
+        raise RemoteError(url, f"{type(error).__name__}: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    on_progress(frames, frames)
+    return frames
+
+
+@contextmanager
+def _progress(url: str, job_id: str, on_progress: OnProgress) -> Iterator[None]:
+    """Ask how far the job is while its file is being waited for."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(POLL_S):
+            try:
+                found = httpx.get(f"{url}/jobs/{job_id}", timeout=CONNECT_S).json()
+                frames, total = int(found["frames_done"]), int(found["frames"])
+            except (httpx.HTTPError, ValueError, KeyError, TypeError):
+                continue  # progress is a courtesy: the job itself says when something is wrong
+            if total and not done.is_set():
+                on_progress(frames, total)
+
+    watcher = threading.Thread(target=watch, name="progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _refusal(url: str, answer: httpx.Response) -> LiveAnchorError:
+    """The service's problem document as one of our errors."""
+    try:
+        problem = answer.json()
+    except ValueError:
+        problem = {}
+    detail = str(problem.get("detail") or answer.text[:500] or answer.reason_phrase)
+    if 400 <= answer.status_code < 500:
+        return RefusedError(str(problem.get("title") or answer.status_code), detail)
+    return RemoteError(url, f"{answer.status_code}: {detail}")
+
+
+class RefusedError(InvalidInputError):
+    """The service refused the input; its own words are the message.
+
+    Args:
+        title: The problem's title.
+        detail: The problem's detail.
+    """
+
+    code = "refused"
+
+    def __init__(self, title: str, detail: str) -> None:
+        super().__init__("request", title, "see the message", detail)
+        self.args = (title, detail)
+
+    def __str__(self) -> str:
+        """The service's own words."""
+        return self.detail

@@ -1,0 +1,126 @@
+"""AppConfig: refusals by name, environment overrides, what each deployment receives; Ray Serve really validates with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+pytest.importorskip("ray.serve")
+
+from deployments.config import AFFINITY_ROUTER, DeploymentSettings, RendererSettings
+from kernels.errors import InvalidInputError
+from serve_app.config import AppConfig, load_config
+from serve_app.declare import fit_to, with_gpu_shares
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in [name for name in os.environ if name.startswith("LIVEANCHOR_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"limts": {}}, "limts"),
+        ({"limits": {"max_audio": 3}}, "limits.max_audio"),
+        ({"limits": {"max_audio_s": -1}}, "limits.max_audio_s"),
+        ({"model": {"family": "ditto2"}}, "model.family"),
+        ({"session": {"chunk_frames": 5}}, "session.chunk_frames"),
+        ({"batches": {"renderer": {"max_size": 0}}}, "batches.renderer.max_size"),
+        ({"deployments": {"renderer": {"num_gpu": 1}}}, "deployments.renderer.num_gpu"),
+        ({"encoder": {"file_crf": 99}}, "encoder.file_crf"),
+    ],
+)
+def test_what_is_unknown_or_out_of_range_is_refused_by_name(values: dict[str, object], named: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        AppConfig.model_validate(values)
+    assert ".".join(str(part) for part in refused.value.errors()[0]["loc"]) == named
+
+
+def test_environment_wins_over_yaml_setting_by_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LIVEANCHOR_LIMITS__MAX_AUDIO_S", "7")
+    config = AppConfig.model_validate({"limits": {"max_audio_s": 3, "max_jobs": 2}})
+    assert config.limits.max_audio_s == 7 and config.limits.max_jobs == 2
+
+
+def test_a_misspelt_variable_is_refused_and_unrelated_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LIVEANCHOR_HOME", "/somewhere")
+    monkeypatch.setenv("LIVEANCHOR_URL", "http://example.org")
+    AppConfig.model_validate({})
+    monkeypatch.setenv("LIVEANCHOR_LIMTS__MAX_AUDIO_S", "7")
+    with pytest.raises(ValidationError, match="LIVEANCHOR_LIMTS__MAX_AUDIO_S"):
+        AppConfig.model_validate({})
+    monkeypatch.delenv("LIVEANCHOR_LIMTS__MAX_AUDIO_S")
+    monkeypatch.setenv("LIVEANCHOR_LIMITS__MAX_AUDO_S", "7")
+    with pytest.raises(ValidationError, match="max_audo_s"):
+        AppConfig.model_validate({})
+
+
+def test_gpu_shares_must_fit_one_gpu() -> None:
+    with pytest.raises(ValidationError, match="audio_features 0.6 \\+ renderer 0.6 = 1.2"):
+        AppConfig.model_validate({"deployments": {"audio_features": {"num_gpus": 0.6}, "renderer": {"num_gpus": 0.6}}})
+    with pytest.raises(ValidationError, match="whole number"):
+        DeploymentSettings(num_gpus=1.5)
+    with pytest.raises(ValidationError, match="min_replicas"):
+        DeploymentSettings(min_replicas=3, max_replicas=2)
+
+
+def test_shares_appear_with_gpus_and_vanish_without() -> None:
+    shared = with_gpu_shares(AppConfig())
+    assert shared.deployments.renderer.num_gpus == 0.4 and shared.deployments.ingress.num_gpus == 0
+    assert fit_to(shared, 0).deployments.renderer.num_gpus == 0
+    assert fit_to(AppConfig.model_validate({"model": {"device": "cpu"}}), 8).deployments.renderer.num_gpus == 0
+    own = AppConfig.model_validate({"deployments": {"renderer": {"num_gpus": 0.25}}})
+    assert fit_to(own, 1).deployments.renderer.num_gpus == 0.25
+
+
+def test_each_deployment_receives_only_its_own() -> None:
+    config = AppConfig.model_validate({"stores": {"avatars": "memory://avatars"}, "renderer_cache_bytes": 2**21})
+    renderer = config.stage("renderer")
+    assert isinstance(renderer, RendererSettings)
+    assert renderer.avatars == "memory://avatars" and renderer.cache_bytes == 2**21
+    assert not hasattr(config.stage("audio_features"), "avatars")
+    assert config.session_host().avatars == "memory://avatars"
+    assert config.ingress().max_audio_s == config.session_host().max_audio_s == config.limits.max_audio_s
+
+
+def test_yaml_problems_name_the_setting(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("limits: {max_audio_s: [}")
+    with pytest.raises(InvalidInputError, match="YAML"):
+        load_config(path)
+    path.write_text("limits: {max_audio_s: 0}")
+    with pytest.raises(InvalidInputError) as refused:
+        load_config(path)
+    assert refused.value.field == "limits.max_audio_s" and refused.value.got == "0"
+    path.write_text("")
+    assert load_config(path) == AppConfig() == load_config()
+
+
+def test_ray_serve_validates_yaml_args_with_it() -> None:
+    """Ray Serve reads the annotation of `build_app`; as a string it would hand in a bare dict."""
+    import inspect
+
+    from serve_app.app import build_app
+
+    [parameter] = inspect.signature(build_app).parameters.values()
+    assert parameter.annotation is AppConfig
+
+
+def test_the_graph_binds_with_its_options() -> None:
+    from ray.serve._private.build_app import build_app as flatten
+
+    from serve_app.app import build_app
+
+    built = flatten(build_app(AppConfig()), name="liveanchor")
+    found = {one.name: one for one in built.deployments}
+    assert set(found) == {"Ingress", "SessionHost", "AudioFeatures", "MotionDiffusion", "Renderer", "Rife"}
+    assert built.ingress_deployment_name == "Ingress"
+    router = found["Renderer"]._deployment_config.request_router_config.request_router_class
+    assert router.replace(":", ".") == AFFINITY_ROUTER.replace(":", ".") or router.__name__ == "AvatarRouter"
+    assert found["Rife"]._deployment_config.autoscaling_config.min_replicas == 0

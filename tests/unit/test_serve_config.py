@@ -1,0 +1,101 @@
+"""`serve_config.yaml` and the document that `liveanchor serve` submits: what Ray Serve and the application make of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+pytest.importorskip("ray.serve")
+
+from ray.serve.schema import ServeDeploySchema
+
+from deployments.config import DEPLOYMENT_NAMES, DeploymentSettings
+from serve_app.config import AppConfig
+from serve_app.declare import GPU_SHARES, fit_to, serve_document
+
+ROOT = Path(__file__).parents[2]
+STAGES = ("AudioFeatures", "MotionDiffusion", "Renderer", "Rife")
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "serve_config.yaml").read_text(encoding="utf-8"))
+    return loaded
+
+
+def deployments(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    [application] = document["applications"]
+    return {one["name"]: one for one in application["deployments"]}
+
+
+def at_min(document: dict[str, Any], resource: str) -> float:
+    return sum(
+        one["ray_actor_options"][resource] * one["autoscaling_config"]["min_replicas"]
+        for one in deployments(document).values()
+    )
+
+
+def test_ray_serve_accepts_it(document: dict[str, Any]) -> None:
+    schema = ServeDeploySchema.model_validate(document)
+    assert schema.applications[0].import_path == "serve_app.app:build_app"
+
+
+def test_its_args_are_the_applications(document: dict[str, Any]) -> None:
+    config = AppConfig.model_validate(document["applications"][0]["args"])
+    assert config.model.family == "mini"
+    assert config.batches.renderer.max_size == 8
+
+
+def test_it_names_every_deployment_and_spells_everything_out(document: dict[str, Any]) -> None:
+    found = deployments(document)
+    assert set(found) == set(DEPLOYMENT_NAMES.values())
+    spelled = set(DeploymentSettings().serve_options()) | {"name"}
+    for name, one in found.items():
+        assert spelled <= set(one), f"{name} leaves {spelled - set(one)} to defaults"
+        assert {"num_cpus", "num_gpus"} == set(one["ray_actor_options"]), name
+        wanted = set(DeploymentSettings().serve_options()["autoscaling_config"])
+        assert set(one["autoscaling_config"]) == wanted, name
+        assert one["max_ongoing_requests"] >= one["autoscaling_config"]["target_ongoing_requests"], name
+
+
+def test_one_gpu_and_two_cores_hold_the_minimum(document: dict[str, Any]) -> None:
+    assert at_min(document, "num_gpus") <= 1.0 + 1e-9
+    assert at_min(document, "num_cpus") <= 1.8 + 1e-9
+    for name in STAGES:
+        assert 0 < deployments(document)[name]["ray_actor_options"]["num_gpus"] < 1
+
+
+def test_shares_are_those_of_liveanchor_serve(document: dict[str, Any]) -> None:
+    for field, share in GPU_SHARES.items():
+        assert deployments(document)[DEPLOYMENT_NAMES[field]]["ray_actor_options"]["num_gpus"] == share
+
+
+def test_a_replica_batches_no_more_than_it_takes_in(document: dict[str, Any]) -> None:
+    batches = document["applications"][0]["args"]["batches"]
+    for field, batch in batches.items():
+        assert batch["max_size"] <= deployments(document)[DEPLOYMENT_NAMES[field]]["max_ongoing_requests"]
+
+
+def test_the_renderer_routes_by_avatar_and_hosts_drain_long_enough(document: dict[str, Any]) -> None:
+    found = deployments(document)
+    assert (
+        found["Renderer"]["request_router_config"]["request_router_class"] == "deployments.avatar_router:AvatarRouter"
+    )
+    longest = AppConfig.model_validate(document["applications"][0]["args"]).limits.max_audio_s
+    for name in ("SessionHost", "Ingress"):
+        assert found[name]["graceful_shutdown_timeout_s"] >= longest
+
+
+@pytest.mark.parametrize("gpus", [0.0, 4.0])
+def test_the_submitted_document_is_valid_and_fits_the_cluster(gpus: float) -> None:
+    submitted = serve_document(fit_to(AppConfig(), gpus), "127.0.0.1", 8123)
+    ServeDeploySchema.model_validate(submitted)
+    assert set(deployments(submitted)) == set(DEPLOYMENT_NAMES.values())
+    assert at_min(submitted, "num_cpus") <= 1.8
+    shares = [one["ray_actor_options"]["num_gpus"] for one in deployments(submitted).values()]
+    assert (sum(shares) == pytest.approx(1.0)) if gpus else not any(shares)
+    assert submitted["http_options"] == {"host": "127.0.0.1", "port": 8123}
+    assert AppConfig.model_validate(submitted["applications"][0]["args"]) == AppConfig()
