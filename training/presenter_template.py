@@ -38,7 +38,7 @@ _LOWER: Final = (
 )
 _RING_SHARE: Final = (0.0, 0.36, 0.70, 1.0)
 """How far each of the four lip rings lies from the outer contour towards the parting line."""
-_CORNER_INSET: Final = (0.0, 0.012, 0.024, 0.034)
+_CORNER_INSET: Final = (0.0, 0.030, 0.060, 0.090)
 """How far, in units of the mouth's half width, each ring's corner lies inside the mouth corner."""
 _EYE_RIGHT: Final = (33, 133, (246, 161, 160, 159, 158, 157, 173), (7, 163, 144, 145, 153, 154, 155))
 _EYE_LEFT: Final = (263, 362, (466, 388, 387, 386, 385, 384, 398), (249, 390, 373, 374, 380, 381, 382))

@@ -181,8 +181,8 @@ def _pocket(view: F32, window: Window) -> None:
     """The welt of the breast pocket on the viewer's right."""
     welt = np.array([(0.445, 1.905), (0.640, 1.875), (0.648, 1.925), (0.452, 1.957)])
     over(view, rgb("0a0f1a"), 0.38 * window.polygon(welt + (0.002, 0.008), soft=3.5))
-    over(view, NAVY * np.float32(0.86), window.polygon(welt, soft=1.0))
-    over(view, rgb("6076a0"), 0.45 * window.line(welt[:2], 1.4, soft=0.8))
+    over(view, NAVY * np.float32(0.66), window.polygon(welt, soft=1.0))
+    over(view, rgb("4a5c80"), 0.40 * window.line(welt[:2], 1.4, soft=0.8))
 
 
 def _closure(view: F32, window: Window) -> None:
