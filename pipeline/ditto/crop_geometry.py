@@ -1,0 +1,97 @@
+"""The square around a face and the matrices to it and back (ditto.md section 8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.errors import ShapeError
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+
+_EYES_AND_LIPS: Final[dict[int, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]] = {
+    106: ((33, 35, 40, 39), (87, 89, 94, 93), (52, 61)),
+    203: ((0, 6, 12, 18), (24, 30, 36, 42), (48, 66)),
+}
+"""Landmark count -> indices whose means are the left eye, the right eye and the lips."""
+
+
+@dataclass(frozen=True)
+class FaceSquare:
+    """A square that may be turned.
+
+    Attributes:
+        centre: (2,) in image pixels.
+        size: Side in image pixels.
+        angle: Radians, clockwise in the picture (y down).
+    """
+
+    centre: F64
+    size: float
+    angle: float
+
+
+@dataclass(frozen=True)
+class CropMatrices:
+    """Affine maps, float32 (3, 3), pixel coordinates with x to the right and y down."""
+
+    to_crop: F32
+    to_image: F32
+
+
+def face_square(landmarks: NDArray[np.floating], *, scale: float, shift_down: float) -> FaceSquare:
+    """The square of a face.
+
+    Args:
+        landmarks: (106, 2) or (203, 2), image pixels.
+        scale: Side over the longer side of the landmarks' box.
+        shift_down: Shift along the face's own vertical, in sides; negative is up.
+
+    Raises:
+        ShapeError: Another number of landmarks.
+    """
+    if landmarks.ndim != 2 or len(landmarks) not in _EYES_AND_LIPS:
+        raise ShapeError("landmarks", str(landmarks.shape), "(106, 2) or (203, 2)")
+    points = landmarks.astype(np.float64)
+    left, right, lips = (points[list(group)].mean(axis=0) for group in _EYES_AND_LIPS[len(points)])
+    down = lips - (left + right) / 2.0
+    length = np.linalg.norm(down)
+    axis_y = down / length if length > 1e-3 else np.array([0.0, 1.0])
+    axis_x = np.array([axis_y[1], -axis_y[0]])
+    angle = float(np.arccos(np.clip(axis_x[0], -1.0, 1.0)))
+    angle = -angle if axis_x[1] < 0 else angle
+    axes = np.stack([axis_x, axis_y])
+    mean = points.mean(axis=0)
+    along = (points - mean) @ axes.T
+    low, high = along.min(axis=0), along.max(axis=0)
+    size = float((high - low).max()) * scale
+    centre = mean + ((low + high) / 2.0) @ axes + axis_y * (shift_down * size)
+    return FaceSquare(centre, size, angle)
+
+
+def crop_matrices(square: FaceSquare, side: int, *, turn: bool = True) -> CropMatrices:
+    """Maps between the image and a crop of `side` pixels.
+
+    Args:
+        square: From `face_square`.
+        side: Of the crop in pixels.
+        turn: Whether the crop is turned upright.
+    """
+    zoom = side / square.size
+    angle = square.angle if turn else 0.0
+    cos, sin = np.cos(angle) * zoom, np.sin(angle) * zoom
+    rotation = np.array([[cos, sin], [-sin, cos]])
+    offset = np.array([side / 2.0, side / 2.0]) - rotation @ square.centre
+    to_crop = np.eye(3, dtype=np.float32)
+    to_crop[:2, :2], to_crop[:2, 2] = rotation, offset
+    return CropMatrices(to_crop, np.linalg.inv(to_crop).astype(np.float32))
+
+
+def transform_points(points: NDArray[np.floating], matrix: F32) -> F32:
+    """Points (n, 2) through an affine (3, 3)."""
+    moved: F32 = (points @ matrix[:2, :2].T + matrix[:2, 2]).astype(np.float32)
+    return moved
