@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
 F32 = NDArray[np.float32]
 
@@ -42,6 +41,8 @@ def spline(points: Points, n: int, closed: bool = False) -> NDArray[np.float64]:
     Returns:
         float64 (n, 2); a cubic spline over the square root of the chord length, which does not overshoot near kinks.
     """
+    from scipy.interpolate import CubicSpline  # here: whoever only wants the API should not wait for scipy
+
     nodes = np.asarray(points, dtype=np.float64)
     if closed:
         nodes = np.vstack([nodes, nodes[:1]])
