@@ -23,7 +23,7 @@ F32 = NDArray[np.float32]
 U8 = NDArray[np.uint8]
 
 MIN_STEADY_SCORE: Final = 0.5
-MAX_WANDER: Final = 0.045
+MAX_WANDER: Final = 0.035
 _VIEWS: Final = ((0.85, 0.0, 0.0, 0.0), (1.2, 0.0, 0.0, 0.0), (1.0, 0.17, 0.0, 0.0)) + (
     (1.0, -0.17, 0.0, 0.0),
     (1.0, 0.0, 0.06, 0.0),

@@ -26,6 +26,9 @@ MAX_OUTSIDE_SHARE: Final = 0.03
 MIN_EYE_OPENNESS: Final = 0.08
 FACE_LIKE_SCORE: Final = 0.6
 """Detector score from which a refused detection is called "not a face" rather than "no face"."""
+DOUBTFUL_SCORE: Final = 0.8
+"""Below this detector score a face is also looked for upside down: the mesh network draws upright faces onto inverted ones
+(upright faces score 0.83 and more, inverted ones up to 0.71)."""
 _MAX_LOOKED_AT: Final = 12
 _ONE_FACE: Final = f"one face, at least {MIN_FACE_PX} px high, seen from the front"
 
@@ -72,6 +75,9 @@ def choose_face(rgb: U8, mesh: FaceMesh) -> ChosenFace:
     if not steady:
         raise _no_face(rgb, mesh, detections)
     main = max(steady, key=lambda candidate: candidate.size)
+    doubtful = main.detection.score < DOUBTFUL_SCORE and abs(face_pose(main.check.points).roll) <= MAX_ROLL_DEG
+    if doubtful and _best_score(mesh, np.rot90(rgb, 2)) > main.detection.score:
+        raise _rotated("upside down")
     others = [c for c in steady if c is not main and c.size >= SECOND_FACE_RATIO * main.size]
     if others:
         got = f"{1 + len(others)} faces"
@@ -127,11 +133,24 @@ def _no_face(rgb: U8, mesh: FaceMesh, detections: list[FaceDetection]) -> Portra
     for turns, words in ((1, "a quarter turn"), (3, "a quarter turn"), (2, "upside down")):
         turned = np.ascontiguousarray(np.rot90(rgb, turns))
         found = mesh.detect(turned, thorough=False)
-        if any(candidate.check.is_face for candidate in _look_at(turned, mesh, found)):
-            detail = f"the picture seems to be rotated ({words}); send it upright"
-            return PortraitError("portrait_turned_away", f"a rotated picture ({words})", _ONE_FACE, detail)
+        if any(_is_upright_face(candidate.check) for candidate in _look_at(turned, mesh, found)):
+            return _rotated(words)
     best = max((detection.score for detection in detections), default=0.0)
     if best >= FACE_LIKE_SCORE:
         detail = "something looks a little like a face, but it is not a human face seen from the front"
         return PortraitError("portrait_not_a_face", f"detector score {best:.2f}", _ONE_FACE, detail)
     return PortraitError("portrait_no_face", "no face", _ONE_FACE, "no face was found in the picture")
+
+
+def _is_upright_face(check: FaceCheck) -> bool:
+    return check.is_face and abs(face_pose(check.points).roll) <= MAX_ROLL_DEG
+
+
+def _rotated(words: str) -> PortraitError:
+    detail = f"the picture seems to be rotated ({words}); send it upright"
+    return PortraitError("portrait_turned_away", f"a rotated picture ({words})", _ONE_FACE, detail)
+
+
+def _best_score(mesh: FaceMesh, rgb: U8) -> float:
+    found = mesh.detect(np.ascontiguousarray(rgb), thorough=False)
+    return max((detection.score for detection in found), default=0.0)

@@ -226,6 +226,11 @@ REFUSED: dict[str, tuple[Callable[[], U8], str]] = {
     "on_its_left_side": (_rotated(1), "portrait_turned_away"),
     "on_its_right_side": (_rotated(3), "portrait_turned_away"),
     "upside_down": (_rotated(2), "portrait_turned_away"),
+    "upside_down_whole": (lambda: np.ascontiguousarray(np.rot90(presenter().rgb, 2)), "portrait_turned_away"),
+    "upside_down_small": (
+        lambda: np.ascontiguousarray(np.rot90(paste_presenter(studio(900, 700), 300, 60, 0.7), 2)),
+        "portrait_turned_away",
+    ),
 }
 
 
@@ -235,6 +240,12 @@ def test_pictures_without_one_good_face_are_refused(mesh: FaceMesh, name: str) -
     with pytest.raises(PortraitError) as caught:
         register_portrait(make(), mesh)
     assert caught.value.code == code and caught.value.field == "portrait"
+
+
+@pytest.mark.parametrize(("turns", "words"), [(2, "upside down"), (1, "rotat"), (3, "rotat")])
+def test_a_rotated_picture_is_told_how(mesh: FaceMesh, turns: int, words: str) -> None:
+    with pytest.raises(PortraitError, match=words):
+        register_portrait(_rotated(turns)(), mesh)
 
 
 def test_half_a_face_is_refused(mesh: FaceMesh) -> None:
