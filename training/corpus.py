@@ -28,6 +28,8 @@ from training.synthesisers import Tools, locate
 from training.utterance import SynthesisError, Utterance
 
 SHARD_MINUTES: Final = 12.0
+LONG_PAUSE_SHARE: Final = 0.06
+"""Share of the items that end in 2 to 5 s of silence, so that long pauses are not news."""
 SAMPLES_PER_ROW: Final = SAMPLE_RATE_HZ // FEATURE_RATE_HZ
 
 
@@ -84,6 +86,8 @@ def make_shard(tools: Tools, engine: Espeak, seed: int, index: int, minutes: flo
         voice, language = voices.draw_voice(generator)
         text = sentences.draw(generator, language)
         before, after = generator.uniform(0.0, 0.5), generator.uniform(0.05, 0.9)
+        if generator.random() < LONG_PAUSE_SHARE:
+            after = generator.uniform(2.0, 5.0)
         try:
             spoken = voices.speak(tools, engine, voice, text, generator)
         except SynthesisError:

@@ -83,11 +83,11 @@ def _table(text: str) -> dict[str, tuple[str, ...]]:
 _LETTERS: Final = {symbol: (symbol,) for symbol in PHONES if len(symbol) == 1} | _table(
     """
     g=ɡ ɢ=ɡ ɟ=dʒ c=k q=k ʈ=t ɖ=d ɗ=d ɓ=b ɲ=n ɳ=n ɴ=ŋ ɱ=v ʔ= ʕ=h ħ=h ɦ=h ɸ=f ʋ=v ç=ʃ ɕ=ʃ ʂ=ʃ ʑ=ʒ ʐ=ʒ ɧ=ʃ
-    χ=x ɣ=x ʁ=x ʀ=x ʝ=j ɰ=ɡ r=ɹ ɾ=ɹ ɻ=ɹ ɽ=ɹ ɺ=l ʎ=l ʟ=l ɫ=l ɭ=l ɬ=l ɮ=l ʍ=w ɥ=w ʙ=b ʘ=p ǀ=t ǃ=k
+    χ=x ɣ=x ʁ=x ʀ=x ʝ=j ɰ=ɡ r=l ɾ=d ɻ=ɹ ɽ=d ɺ=l ʎ=l ʟ=l ɫ=l ɭ=l ɬ=l ɮ=l ʍ=w ɥ=w ʙ=b ʘ=p ǀ=t ǃ=k
     ɒ=ɑ ɐ=ʌ ɶ=ø œ=ø ɵ=ø ɞ=ɜ ɘ=ə ɤ=o ɚ=ɜ ɝ=ɜ ɨ=ɪ ɯ=ʊ ʉ=u ʏ=y ᵻ=ɪ ᵿ=ʊ ʦ=t+s ʧ=tʃ ʤ=dʒ ʨ=tʃ ʥ=dʒ
     """
 )
-"""Base letters, after modifiers are stripped -> canonical symbols."""
+"""Base letters, after modifiers are stripped -> canonical symbols. Taps and trills do not round the lips as English /ɹ/ does."""
 
 _JOINS: Final = {
     tuple(key.split(".")): value
@@ -104,7 +104,7 @@ _JOINS: Final = {
 _ARPABET: Final = _table(
     """
     aa=ɑ ae=æ ah=ʌ ao=ɔ aw=aʊ ax=ə axr=ɜ ay=aɪ eh=ɛ er=ɜ ey=eɪ ih=ɪ ix=ɪ iy=i ow=oʊ oy=ɔ+ɪ uh=ʊ uw=u ux=u
-    b=b ch=tʃ d=d dh=ð dx=ɹ el=ə+l em=m en=n f=f g=ɡ hh=h hv=h jh=dʒ k=k l=l m=m n=n ng=ŋ nx=n p=p r=ɹ s=s
+    b=b ch=tʃ d=d dh=ð dx=d el=ə+l em=m en=n f=f g=ɡ hh=h hv=h jh=dʒ k=k l=l m=m n=n ng=ŋ nx=n p=p r=ɹ s=s
     sh=ʃ t=t th=θ v=v w=w y=j z=z zh=ʒ a=a e=e i=i o=o u=u
     pau=sil h#=sil brth=sil ssil=sil sil=sil <sil>=sil +spn+=sil +nsn+=sil (null)=
     """

@@ -28,12 +28,6 @@ ESPEAK_WHEEL: Final = "espeakng-loader==0.2.4"
 PACKAGES: Final = ("flite", "libflite1", "libasound2")
 """flite with its five voices, about 13 MB."""
 
-FESTIVAL_PACKAGES: Final = (
-    "festival", "libestools2.5", "libncurses6", "libtinfo6", "festlex-cmu", "festlex-poslex", "festvox-kallpc16k",
-    "festvox-kdlpc16k", "festvox-us-slt-hts",
-)  # fmt: skip
-"""Optional: festival with two diphone voices and one HTS voice, about 11 MB."""
-
 _KEEP: Final = (
     "usr/lib/",
     "usr/bin/flite",
@@ -167,14 +161,13 @@ def locate(folder: Path | None = None) -> Tools:
 
 
 def main() -> None:
-    """Command line: `fetch [--festival]`, `unpack`, `locate`."""
+    """Command line: `fetch`, `unpack`, `locate`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=("fetch", "unpack", "locate"))
     parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER)
-    parser.add_argument("--festival", action="store_true", help="fetch festival and its voices as well (11 MB more)")
     args = parser.parse_args()
     if args.action == "fetch":
-        print(fetch(args.folder, PACKAGES + (FESTIVAL_PACKAGES if args.festival else ())))
+        print(fetch(args.folder))
     elif args.action == "unpack":
         print(unpack(args.folder))
     else:

@@ -37,6 +37,7 @@ TUCK_MIN_S: Final = 0.070
 PAUSE_MIN_S: Final = 0.150
 """A silence longer than this closes the mouth fully."""
 PRESS: Final = 0.5
+BESIDE_PAUSE_S: Final = 0.06
 BENEATH_CLOSURE: Final = 0.7
 """Gap target during /m b p/ before the closure window is applied, as a share of the neighbours' mean."""
 
@@ -142,7 +143,7 @@ def _rasterise(phones: Sequence[Phone], times: F64) -> F64:
             continue
         end = phone.end_s
         following = phones[i + 1] if i + 1 < len(phones) else Phone(SILENCE, end, end + 1.0)
-        if following.symbol == SILENCE:
+        if following.symbol == SILENCE and phone.symbol not in BILABIALS:
             end += float(np.clip(following.end_s - following.start_s - 0.13, 0.0, 0.05))
         a, b = np.searchsorted(times, (start, end))
         table[a:b] = _row(VISEMES[phone.symbol])
@@ -176,10 +177,14 @@ def _dominance(target: F64, weight: F64, after_s: float, ahead_s: float) -> F64:
 def _windows(phones: Sequence[Phone], times: F64, lead_s: float) -> tuple[F64, F64, F64]:
     """Closed lips, tucked lip and pause as 0..1 curves on the grid; they are never spread over a phone that must be closed."""
     closed, tucked, paused = np.zeros(len(times)), np.zeros(len(times)), np.zeros(len(times))
-    for phone in phones:
+    for i, phone in enumerate(phones):
         start, end = phone.start_s - lead_s, phone.end_s - lead_s
+        quiet_before = i == 0 or phones[i - 1].symbol == SILENCE
+        quiet_after = i + 1 == len(phones) or phones[i + 1].symbol == SILENCE
         if phone.symbol in BILABIALS:
-            end -= (0.15 if phone.symbol == "p" else 0.05) * (end - start)  # release: burst and breath leave open lips
+            # the release, burst and breath, opens the lips; beside a pause they stay shut
+            end += BESIDE_PAUSE_S if quiet_after else -(0.15 if phone.symbol == "p" else 0.05) * (end - start)
+            start -= BESIDE_PAUSE_S if quiet_before else 0.0
             _raise(closed, times, start, end, CLOSURE_MIN_S, CLOSING_S, OPENING_S)
         elif phone.symbol in ("f", "v"):
             _raise(tucked, times, start, end, TUCK_MIN_S, 0.06, 0.06)

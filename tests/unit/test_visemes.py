@@ -73,6 +73,13 @@ def test_pauses_close_exactly_and_lips_part_before_the_sound() -> None:
     assert measured[-1] == 0.0
 
 
+def test_a_bilabial_beside_a_pause_leaves_no_gap_between_the_two() -> None:
+    phones = chain((SILENCE, 0.5), ("m", 0.08), ("ɑ", 0.2), ("m", 0.08), (SILENCE, 0.5))
+    measured = gap(phones, 200.0)
+    assert measured[:115].max() <= 1e-6
+    assert measured[175:].max() <= 1e-6
+
+
 def test_no_phones_is_a_closed_mouth_and_no_frames_is_empty() -> None:
     assert not phones_to_actions([], 10, 25.0).any()
     assert phones_to_actions(chain(("ɑ", 0.2)), 0, 25.0).shape == (0, len(ACTIONS))
