@@ -1,8 +1,9 @@
 """Eyes: lids that close over the eyeball and an iris that turns, edited in the source picture before the face is warped.
 
-Per eye and texel column the source has an upper and a lower lid margin. Closing moves the upper margin down together with its own strip
-of lashes; the skin that unrolls behind it is a smooth sheet between the clean skin below the brow and the skin under the eye, so that no
-lash, crease or make-up colour is stretched over the lid. At rest the result is the source itself, texel for texel.
+Per eye and texel column the source has an upper and a lower lid margin. Closing moves the upper margin down together
+with its own strip of lashes; the skin that unrolls behind it is a smooth sheet between the clean skin below the brow
+and the skin under the eye, so that no lash, crease or make-up colour is stretched over the lid. At rest the result is
+the source itself, texel for texel.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from engines import mesh_topology as topology
 from engines.face_frame import FaceFrame
 from engines.mouth_layers import TEXTURE_SCALE
 from kernels.mesh_warp import mesh_warp
+from kernels.remap import remap_bilinear
 
 LASH_THINNING = 0.8
 """How much thinner the lash line looks from the front when the lid is shut."""
@@ -93,7 +95,8 @@ def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
     iris_x, iris_y, radius = _find_iris(patch, upper, lower, span)
     distance = np.hypot(columns[None, :] - iris_x, rows - iris_y) / radius
     margin_distance = np.minimum(rows - upper, lower - rows)
-    iris = np.maximum(1.0 - _smooth(1.0, 1.15, distance), (1.0 - _smooth(1.0, 2.1, distance)) * _smooth(0.1 * tall, 0.35 * tall, margin_distance))
+    around = (1.0 - _smooth(1.0, 2.1, distance)) * _smooth(0.1 * tall, 0.35 * tall, margin_distance)
+    iris = np.maximum(1.0 - _smooth(1.0, 1.15, distance), around)
 
     def tensor(value: F64) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(value, dtype=np.float32))
@@ -220,8 +223,7 @@ def _extend_eyeball(patch: F64, upper: F64, lower: F64, iris_distance: F64) -> F
     mirrored = np.where(rows > bottom + 2.0, np.maximum(2 * bottom + 2.0 - rows, top), mirrored)
     columns = np.repeat(np.arange(width, dtype=np.float64)[None, :], height, 0)
     places = np.stack([columns, mirrored], axis=-1).astype(np.float32)
-    sampled = cv2.remap(patch.astype(np.float32), places, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-    result = np.asarray(sampled, dtype=np.float64)
+    result: F64 = remap_bilinear(patch.astype(np.float32), places).astype(np.float64)
     white = (rows > upper + 2) & (rows < lower - 2) & (iris_distance > 1.15)
     if not white.any():
         return result
@@ -229,7 +231,8 @@ def _extend_eyeball(patch: F64, upper: F64, lower: F64, iris_distance: F64) -> F
     bright = white & (luma >= np.percentile(luma[white], 50))
     sclera = np.median(patch[bright], axis=0) * 0.92
     hidden = _smooth(0.0, 2.5, rows - (bottom + 0.5)) * _smooth(0.96, 1.12, iris_distance)
-    return result * (1 - hidden[..., None]) + sclera * hidden[..., None]
+    result = result * (1 - hidden[..., None]) + sclera * hidden[..., None]
+    return result
 
 
 def _bytes(picture: F64) -> torch.Tensor:
@@ -251,10 +254,10 @@ def _lid_sheet(patch: F64, upper: F64, lower: F64, lid_room: F64, tall: float) -
         chosen = (inside & (luma >= limit - 1.0)).astype(np.float64)
         colour = (patch * chosen[..., None]).sum(0) / np.maximum(chosen.sum(0), 1.0)[:, None]
         weight = chosen.sum(0) + 1e-3
-        sigma = 0.10 * width
-        blurred = cv2.GaussianBlur((colour * weight[:, None])[None].astype(np.float32), (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)[0]
-        norm = cv2.GaussianBlur(weight[None].astype(np.float32), (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)[0]
-        return np.asarray(blurred / norm[:, None], dtype=np.float64)
+        joined = np.concatenate([colour * weight[:, None], weight[:, None]], axis=1)[None].astype(np.float32)
+        smooth = cv2.GaussianBlur(joined, (0, 0), 0.10 * width, borderType=cv2.BORDER_REPLICATE)[0].astype(np.float64)
+        result: F64 = smooth[:, :3] / smooth[:, 3:]
+        return result
 
     top, bottom = band(upper_from, upper_to), band(lower_from, lower_to)
     # a shadow, a brow or a spectacle frame above the eye is not the lid's colour

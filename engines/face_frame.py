@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
 from engines import mesh_topology as topology
+from kernels.remap import remap_bilinear
 
 F64 = NDArray[np.float64]
 U8 = NDArray[np.uint8]
@@ -143,7 +144,7 @@ def _dark_seam(frame: FaceFrame, crop: U8, u: F64, guess: F64) -> F64:
     places = frame.from_mouth(
         np.repeat(u[inside][:, None], len(offsets), 1), guess[inside][:, None] + offsets[None, :]
     ).astype(np.float32)
-    cost = cv2.remap(luma, places, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE).astype(np.float64)
+    cost = remap_bilinear(luma, places).astype(np.float64)
     cost = (cost - cost.min()) / max(float(np.ptp(cost)), 1.0) + 0.25 * (offsets / reach) ** 2
     total = cost.copy()
     back = np.zeros(cost.shape, np.int64)

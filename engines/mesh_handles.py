@@ -1,8 +1,9 @@
 """From the 21 control points of `exp` to the motion of some 150 face handles, as one linear map per avatar.
 
-Every handle's displacement is `motion @ coefficients`, where `coefficients` = [1, exp (63)]: the constant column closes the lips of a
-source that smiles with an open mouth, so that exp = 0 is the neutral face; the other columns spread the control points over
-lips, jaw, cheeks and brows. Handles come in three groups: `common` ones, and the upper and the lower lip, which part company.
+Every handle's displacement is `motion @ coefficients`, where `coefficients` = [1, exp (63)]: the constant column closes
+the lips of a source that smiles with an open mouth, so that exp = 0 is the neutral face; the other columns spread the
+control points over lips, jaw, cheeks and brows. Handles come in three groups: `common` ones, and the upper and the
+lower lip, which part company.
 """
 
 from __future__ import annotations
@@ -206,14 +207,9 @@ class HandleBuilder:
 
     def _brows(self) -> Mapping[int, F64]:
         parts: dict[int, F64] = {}
-        for side, ids in (
-            ("right", ((55, 1.0, 0.0), (107, 1.0, 0.0), (65, 0.6, 0.4), (66, 0.5, 0.5), (105, 0.0, 1.0), (52, 0.1, 0.9),
-                       (63, 0.0, 0.85), (53, 0.0, 0.7), (70, 0.0, 0.5), (46, 0.0, 0.4), (108, 0.5, 0.1), (69, 0.2, 0.4), (104, 0.0, 0.5))),
-            ("left", ((285, 1.0, 0.0), (336, 1.0, 0.0), (295, 0.6, 0.4), (296, 0.5, 0.5), (334, 0.0, 1.0), (282, 0.1, 0.9),
-                      (293, 0.0, 0.85), (283, 0.0, 0.7), (300, 0.0, 0.5), (276, 0.0, 0.4), (337, 0.5, 0.1), (299, 0.2, 0.4), (333, 0.0, 0.5))),
-        ):  # fmt: skip
+        for side, column in (("right", 0), ("left", 1)):
             inner, outer = self.control(f"brow_inner_{side}"), self.control(f"brow_outer_{side}")
-            parts |= {i: a * inner + b * outer for i, a, b in ids}
+            parts |= {ids[column]: a * inner + b * outer for ids, a, b in topology.BROW_WEIGHTS}
         both = (self.control("brow_inner_right") + self.control("brow_inner_left")) / 2
         parts |= {9: 0.45 * both, 151: 0.3 * both, 8: 0.2 * both}
         return parts

@@ -1,8 +1,9 @@
 """The renderer of the `mini` family: a 2.5-D landmark mesh over one portrait, driven by the 265-d motion vector.
 
-`prepare` solves everything that depends on the avatar only; `render` turns motion into pictures. Per frame: expression and pose give a
-backward displacement lattice (`engines.mesh_deform`), the eyes are drawn into the texture (`engines.eyelids`), the face is
-warped (`kernels.mesh_warp`), and the mouth is composed of lip layers over its interior (`engines.mouth_layers`, `mouth_interior`).
+`prepare` solves everything that depends on the avatar only; `render` turns motion into pictures. Per frame: expression
+and pose give a backward displacement lattice (`engines.mesh_deform`), the eyes are drawn into the texture
+(`engines.eyelids`), the face is warped (`kernels.mesh_warp`), and the mouth is composed of lip layers over its interior
+(`engines.mouth_layers`, `mouth_interior`).
 """
 
 from __future__ import annotations
@@ -17,20 +18,18 @@ from engines import mesh_topology as topology
 from engines.control_points import CONTROL_POINTS_VERSION
 from engines.eyelids import EyePatch, build_eye, render_eye
 from engines.face_frame import build_frame, build_lip_lines
+from engines.mesh_basis import build_deformation
 from engines.mesh_deform import (
-    CROP,
-    FACE_CELL,
     Deformation,
-    build_deformation,
     build_pose,
     invert,
     join_fields,
     mouth_fields,
     posed_displacement,
-    to_device,
 )
-from engines.motion_limits import Motion, limit_motion
+from engines.mesh_lattice import CROP, FACE_CELL
 from engines.motion_layout import MOTION_DIM
+from engines.motion_limits import Motion, limit_motion
 from engines.mouth_compose import MouthLayers, build_mouth, compose_mouth
 from engines.mouth_layers import TEXTURE_SCALE, finer_texture, mouth_region
 from kernels.errors import ShapeError
@@ -99,7 +98,7 @@ class MeshRenderer:
         return MeshFace(
             version=CONTROL_POINTS_VERSION,
             texture=torch.from_numpy(fine)[None].to(self.device),
-            deformation=to_device(build_deformation(frame, lips, region.padded), self.device),
+            deformation=build_deformation(frame, lips, region.padded).to(self.device),
             right_eye=build_eye(frame, fine, right=True).to(self.device),
             left_eye=build_eye(frame, fine, right=False).to(self.device),
             mouth=build_mouth(frame, lips, region, crop_rgb, fine).to(self.device),

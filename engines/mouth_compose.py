@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 
 from engines import mesh_topology as topology
 from engines.face_frame import FaceFrame, LipLines
-from engines.mesh_deform import Deformation, Lattice, Pose
+from engines.mesh_deform import Deformation, Pose
+from engines.mesh_lattice import Lattice
 from engines.motion_limits import Motion
 from engines.mouth_interior import draw_interior
 from engines.mouth_layers import (
@@ -75,8 +77,9 @@ class MouthLayers:
 
     def to(self, device: torch.device) -> MouthLayers:
         """The same mouth on another device."""
-        parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return MouthLayers(**{k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in parts.items()})
+        parts = {item.name: getattr(self, item.name) for item in fields(self)}
+        moved: dict[str, Any] = {k: v.to(device) for k, v in parts.items() if isinstance(v, torch.Tensor)}
+        return replace(self, **moved)
 
 
 def build_mouth(frame: FaceFrame, lips: LipLines, region: MouthRegion, crop: U8, fine: U8) -> MouthLayers:
@@ -183,10 +186,11 @@ def compose_mouth(
     picture = mouth.cavity * (0.35 + 0.65 * torch.exp(over_low * (1.0 / (0.16 * width))))
     picture = torch.lerp(picture, parts[:, :3], parts[:, 3:] * (1.0 / 255.0))
     upper_alpha = teeth[:, 3:] * (1.0 / 255.0)
-    picture = torch.lerp(picture, teeth[:, :3], upper_alpha * (1.0 - 0.45 * protrusion)) * shade
+    picture = torch.lerp(picture, teeth[:, :3], upper_alpha * (1.0 - 0.65 * protrusion)) * shade
 
     low_rgb = low[:, :3] * _lip_shade(low_edge, opening * 0.30 + (1.0 - opening) * mouth.contact)
-    picture = torch.lerp(picture, low_rgb, ((low_edge + LIP_TUCK_UNDER_PX + mouth.tuck_under * (1.0 - opening)) * (1.0 / 1.5) + 0.5).clamp(0.0, 1.0))
+    behind = LIP_TUCK_UNDER_PX + mouth.tuck_under * (1.0 - opening)
+    picture = torch.lerp(picture, low_rgb, ((low_edge + behind) * (1.0 / 1.5) + 0.5).clamp(0.0, 1.0))
     bite = ((BITE_DEPTH * width - low_edge) * 0.3).clamp(0.0, 1.0) * motion.tuck[:, None, None, None]
     picture = torch.lerp(picture, teeth[:, :3] * under_up, upper_alpha * bite)
     within = (1.0 - low_edge * (1.0 / 3.0)).clamp(0.0, 1.0)  # beyond the corners the layers are one skin

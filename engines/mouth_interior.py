@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from engines.face_frame import FaceFrame, LipLines
 from engines.mesh_handles import UPPER_LIP_CLOSING
 from engines.mouth_layers import TextureGrid
+from kernels.remap import remap_bilinear
 
 U8 = NDArray[np.uint8]
 F64 = NDArray[np.float64]
 
-IVORY = np.array([232.0, 221.0, 205.0])
+IVORY = np.array([240.0, 228.0, 210.0])
 GUM = np.array([176.0, 98.0, 94.0])
 TONGUE = np.array([172.0, 86.0, 84.0])
 CAVITY = np.array([46.0, 15.0, 16.0])
@@ -229,7 +230,7 @@ def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64) -> _OwnT
     source_row = np.where(rows < top, top + np.minimum(phase, 2 * reach - phase), rows)
     columns = np.broadcast_to(every, source_row.shape)
     places = np.stack([columns, source_row], axis=-1).astype(np.float32)
-    rgb = cv2.remap(fine_rgb, places, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE).astype(np.float64)
+    rgb = remap_bilinear(fine_rgb, places).astype(np.float64)
     alpha = np.where(rows < top, 1.0, cv2.GaussianBlur(teeth, (0, 0), 0.8)) * share[None, :]
     ends = filled[[0, -1]]
     edge = (top + height).round().astype(int)[ends]

@@ -1,8 +1,8 @@
 """The two lip layers: the picture above and below the mouth line, each continued past its lip's edge.
 
-Each layer is a texture twice as fine as the crop with four channels: RGB and the signed distance to the lip's edge (positive inside the
-layer), so that one sampling yields colour, an anti-aliased edge and the shadow that the lip casts into the mouth. Beyond its edge a
-layer shows a mirror image of the lip, never the teeth or the other lip.
+Each layer is a texture twice as fine as the crop with four channels: RGB and the signed distance to the lip's edge
+(positive inside the layer), so that one sampling yields colour, an anti-aliased edge and the shadow that the lip casts
+into the mouth. Beyond its edge a layer shows a mirror image of the lip, never the teeth or the other lip.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from engines import mesh_topology as topology
 from engines.face_frame import FaceFrame, LipLines
-from engines.mesh_deform import CROP, FACE_CELL, MOUTH_CELL, Lattice
+from engines.mesh_lattice import CROP, FACE_CELL, MOUTH_CELL, Lattice
+from kernels.remap import remap_bilinear
 
 U8 = NDArray[np.uint8]
 F64 = NDArray[np.float64]
@@ -59,8 +60,9 @@ def mouth_region(frame: FaceFrame) -> MouthRegion:
     left, right = centre[0] - 0.95 * width, centre[0] + 0.95 * width
     top, bottom = centre[1] - 0.62 * width, centre[1] + max(float(chin) + 0.40 * width, 1.0 * width)
     cell = MOUTH_CELL
+    last = CROP // FACE_CELL - 1  # both lattices share the region's edges
     x0, y0 = 2 * max(int(left) // FACE_CELL, 1), 2 * max(int(top) // FACE_CELL, 1)
-    x1, y1 = 2 * min(int(right) // FACE_CELL + 1, CROP // FACE_CELL - 1), 2 * min(int(bottom) // FACE_CELL + 1, CROP // FACE_CELL - 1)
+    x1, y1 = 2 * min(int(right) // FACE_CELL + 1, last), 2 * min(int(bottom) // FACE_CELL + 1, last)
     x1, y1 = max(x1, x0 + 4), max(y1, y0 + 4)
     inner = Lattice(x0 * cell, y0 * cell, x1 - x0, y1 - y0, cell)
     px0, py0 = max(x0 - MOUTH_PADDING, 0), max(y0 - MOUTH_PADDING, 0)
@@ -145,7 +147,8 @@ def _bounce(distance: F64, thickness: F64) -> F64:
 
 def _sample(frame: FaceFrame, fine: U8, u: F64, v: F64) -> U8:
     places = (frame.from_mouth(u, v) * TEXTURE_SCALE).astype(np.float32)
-    return np.asarray(cv2.remap(fine, places, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE), dtype=np.uint8)
+    sampled: U8 = remap_bilinear(fine, places)
+    return sampled
 
 
 def _with_distance(rgb: U8, distance: F64) -> U8:

@@ -1,8 +1,8 @@
 """Thin-plate spline interpolation in the plane, as a fixed linear map from handle values to values anywhere.
 
-s(p) = sum_i w_i r_i^2 log r_i + a_0 + a_1 x + a_2 y, with w chosen so that s(p_i) equals the value at handle i and the bending energy
-is least (Duchon 1977; Bookstein 1989). Because s is linear in the handle values, the map for fixed handles and fixed query points
-is one matrix, computed once per avatar.
+s(p) = sum_i w_i r_i^2 log r_i + a_0 + a_1 x + a_2 y, with w chosen so that s(p_i) equals the value at handle i and the
+bending energy is least (Duchon 1977; Bookstein 1989). Because s is linear in the handle values, the map for fixed
+handles and fixed query points is one matrix, computed once per avatar.
 """
 
 from __future__ import annotations

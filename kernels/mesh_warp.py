@@ -6,12 +6,13 @@ Formula. Output pixel (x, y) of frame n, with pixel centres at integers:
     s         = (x, y) + region_origin + B_n(x, y)                          (crop pixels)
     out       = bilinear(texture, (s - texture_origin) * texture_scale)     (texture pixels, edge replicated)
 
-Lattice nodes sit at the centres of `cell` x `cell` blocks, so that the upsampling is the usual half-pixel-centre one. A texture that
-is `texture_scale` times finer than the crop, with texel (k * texture_scale) exactly on crop pixel k, makes bilinear sampling
-as sharp as a bicubic one and keeps an unmoved picture bit-identical.
+Lattice nodes sit at the centres of `cell` x `cell` blocks, so that the upsampling is the usual half-pixel-centre one. A
+texture that is `texture_scale` times finer than the crop, with texel (k * texture_scale) exactly on crop pixel k, makes
+bilinear sampling as sharp as a bicubic one and keeps an unmoved picture bit-identical.
 
-The torch reference runs on any device and is what a Triton body (`mesh_warp_triton.py`) has to match; on the CPU the host wrapper
-uses OpenCV's remap, which interpolates with 5-bit weights and so differs from the reference by at most a few levels at hard edges.
+The torch reference runs on any device and is what a Triton body (`mesh_warp_triton.py`) has to match; on the CPU the
+host wrapper uses OpenCV's remap, which interpolates with 5-bit weights and so differs from the reference by at most a
+few levels at hard edges.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (the field's name for it)
 
 from kernels.errors import InvalidInputError, ShapeError
+from kernels.remap import remap_bilinear
 
 MAX_CHANNELS = 4
 Point = tuple[float, float]
@@ -111,8 +113,7 @@ def _remap(
         coordinates[..., 0] += base_x
         coordinates[..., 1] += base_y[:, None]
         source = texture[i if texture.shape[0] > 1 else 0].numpy()
-        frame = cv2.remap(source, coordinates, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-        out[i] = torch.from_numpy(np.asarray(frame).reshape(height, width, channels))
+        out[i] = torch.from_numpy(remap_bilinear(source, coordinates).reshape(height, width, channels))
     return out
 
 
