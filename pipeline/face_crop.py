@@ -17,8 +17,8 @@ U8 = NDArray[np.uint8]
 CANVAS_LONG: Final = 1920
 CANVAS_SHORT: Final = 1080
 CROP_OVER_FACE: Final = 1.6
-"""Side of the crop in face heights: forehead, chin, and a border in which motion fades out. A wider crop would be sampled coarser than
-the default canvas shows it (345 px of face: 1.07 canvas pixels per crop pixel at 1.6, 1.34 at 2.0)."""
+"""Side of the crop in face heights: forehead, chin, and a border in which motion fades out. A wider crop would be sampled
+coarser than the default canvas shows it (345 px of face: 1.07 canvas pixels per crop pixel at 1.6, 1.34 at 2.0)."""
 CROP_SHIFT_UP: Final = 0.05
 """How far the crop's centre lies above the face's, in face heights: hair needs more room than the neck."""
 FACE_HEIGHT_OVER_WIDTH: Final = 1.2
