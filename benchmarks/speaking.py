@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.aperture import CLOSED_MARGIN, Apertures
 from benchmarks.lip_sync import Span, SpokenClip, closed_share
+from engines.motion_layout import EXP
 from kernels.errors import InvalidInputError
 from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ
 
@@ -54,14 +55,14 @@ class Sentence:
         pcm: float32 (n,), 16 kHz.
         expected: float32 (frames,), expected opening 0..1 at 25 frames/s.
         closures: Timings of every /m b p/.
-        label_motion: float32 (frames, 265), motion made from the phoneme labels; None where there are no such labels.
+        label_exp: float32 (frames, 63), control-point offsets made from the phoneme labels; None without such labels.
     """
 
     name: str
     pcm: F32
     expected: F32
     closures: tuple[Span, ...]
-    label_motion: F32 | None = None
+    label_exp: F32 | None = None
 
 
 def rest_limit(face: Face, meter: Meter, frames: int = IDLE_LOOP_FRAMES) -> float:
@@ -83,7 +84,7 @@ def spoken_clips(face: Face, meter: Meter, sentences: Sequence[Sentence]) -> lis
 
 
 def ceiling_clips(face: Face, meter: Meter, sentences: Sequence[Sentence]) -> list[SpokenClip]:
-    """The same with motion made from the labels: what remains when the networks are perfect.
+    """The same with lips made from the labels on the idle head: what remains when the networks are perfect.
 
     Raises:
         InvalidInputError: A sentence has no label motion.
@@ -91,9 +92,11 @@ def ceiling_clips(face: Face, meter: Meter, sentences: Sequence[Sentence]) -> li
     """
     films = []
     for sentence in sentences:
-        if sentence.label_motion is None:
+        if sentence.label_exp is None:
             raise InvalidInputError(sentence.name, "no label motion", "sentences with phoneme labels")
-        films.append((sentence, face.film(sentence.label_motion)))
+        motion = face.idle(len(sentence.label_exp)).copy()
+        motion[:, EXP] += sentence.label_exp
+        films.append((sentence, face.film(motion)))
     return _clips(films, meter)
 
 

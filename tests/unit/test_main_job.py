@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.main_job import DEFAULT_OUT, MainJob, Options, command_line, main, parse, run_cases
+from benchmarks.main_job import DEFAULT_OUT, CaseLeftOut, MainJob, Options, command_line, main, parse, run_cases
 from benchmarks.record import BenchmarkRecord, RunInfo, make_record
 from kernels.errors import InvalidInputError
 
@@ -36,16 +36,23 @@ def test_a_measure_runs_once_and_only_when_one_of_its_cases_is_wanted(job: MainJ
         return rows("ms")
 
     table = {lips: ("r", "lag"), speed: ("ms",)}
-    assert [r.case for r in run_cases(job, table, ["lag"])] == ["lag"]
+    assert [r.case for made in run_cases(job, table, ["lag"]) for r in made] == ["lag"]
     assert calls == ["lips"]
-    assert [r.case for r in run_cases(job, table, [])] == ["r", "lag", "ms"]
+    assert [r.case for made in run_cases(job, table, []) for r in made] == ["r", "lag", "ms"]
     assert calls == ["lips", "lips", "speed"]
     with pytest.raises(InvalidInputError, match="lagg"):
-        run_cases(job, table, ["lagg"])
+        list(run_cases(job, table, ["lagg"]))
 
 
-def test_no_photo_means_no_portrait(job: MainJob) -> None:
-    assert job.portrait is None and job.portrait_speech is None
+def test_a_case_that_cannot_be_measured_here_is_left_out_aloud(
+    job: MainJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def photo(_: MainJob) -> list[BenchmarkRecord]:
+        raise CaseLeftOut("no --portrait was given")
+
+    table = {photo: ("r_portrait",), lambda _: rows("ms"): ("ms",)}
+    assert [r.case for made in run_cases(job, table, []) for r in made] == ["ms"]
+    assert "left out: r_portrait: no --portrait" in capsys.readouterr().err
 
 
 def test_quick_numbers_cannot_be_published(capsys: pytest.CaptureFixture[str]) -> None:

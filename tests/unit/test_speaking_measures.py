@@ -11,6 +11,7 @@ from benchmarks.lip_sync import Span
 from benchmarks.lip_sync_records import closures_record, correlation_record, lag_record, silence_record
 from benchmarks.record import RunInfo
 from benchmarks.speaking import Sentence, ceiling_clips, rest_limit, silence_shares, spoken_clips
+from engines.motion_layout import EXP
 from kernels.errors import InvalidInputError
 from pipeline.types import SAMPLES_PER_FRAME
 
@@ -34,7 +35,7 @@ class LoudnessFace:
         return aperture.tobytes()
 
     def film(self, motion: np.ndarray) -> bytes:
-        return (REST + motion[:, 0]).astype(np.float32).tobytes()
+        return (REST + motion[:, EXP.start]).astype(np.float32).tobytes()
 
     def idle(self, frames: int) -> np.ndarray:
         return np.zeros((frames, 265), dtype=np.float32)
@@ -54,9 +55,9 @@ def sentence(seed: int, frames: int = 75, labelled: bool = True) -> Sentence:
     opening = ((opening - opening.min()) / np.ptp(opening)).astype(np.float32)
     opening[30:34] = 0.0
     pcm = np.repeat(opening, SAMPLES_PER_FRAME).astype(np.float32)
-    motion = np.zeros((frames, 265), dtype=np.float32)
-    motion[:, 0] = 0.3 * opening
-    return Sentence(f"s{seed}", pcm, opening, (Span(30 / 25, 33 / 25),), motion if labelled else None)
+    exp = np.zeros((frames, 63), dtype=np.float32)
+    exp[:, 0] = 0.3 * opening
+    return Sentence(f"s{seed}", pcm, opening, (Span(30 / 25, 33 / 25),), exp if labelled else None)
 
 
 SENTENCES = [sentence(seed) for seed in range(6)]
