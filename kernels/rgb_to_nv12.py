@@ -57,7 +57,7 @@ def convert_picture(rgb: U8, matrix: ColourMatrix, chroma: str, y_out: U8, uv_ou
     """Convert one already checked picture into caller-owned planes.
 
     Args:
-        rgb: uint8 (h, w, 3), even sides.
+        rgb: uint8 (h, w, 3) or (h, w, 4), even sides; a fourth channel is ignored.
         matrix: Colour standard.
         chroma: `mean` or `top_left`.
         y_out: uint8 (h, w), overwritten.
@@ -65,8 +65,8 @@ def convert_picture(rgb: U8, matrix: ColourMatrix, chroma: str, y_out: U8, uv_ou
     """
     import cv2  # here, so that importing kernels stays light
 
-    h, w, _ = rgb.shape
-    coefficients = matrix.rgb_to_yuv
+    h, w, channels = rgb.shape
+    coefficients = np.pad(matrix.rgb_to_yuv, ((0, 0), (0, channels - 3)))
     luma = np.concatenate([coefficients[:1], matrix.offset[:1, None]], axis=1)
     cv2.transform(rgb, luma, dst=y_out)
     if chroma == "mean":

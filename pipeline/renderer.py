@@ -28,9 +28,7 @@ class PreparedFace:
     @property
     def size_bytes(self) -> int:
         """What the preparation holds in memory."""
-        plan = self.plan
-        arrays = (self.avatar.canvas_rgb, self.avatar.mask, plan.mask, plan.mask_rgb, plan.background)
-        return self.face.nbytes + sum(array.nbytes for array in arrays)
+        return self.face.nbytes + self.plan.nbytes + self.avatar.canvas_rgb.nbytes + self.avatar.mask.nbytes
 
 
 class Renderer:
