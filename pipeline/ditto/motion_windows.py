@@ -1,0 +1,219 @@
+"""Condition rows -> motion, window by window, exactly as the reference fuses and smooths them (ditto.md section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from engines.motion_layout import EXP
+from kernels.errors import InvalidInputError
+from pipeline.types import F32
+
+SEQ_FRAMES: Final = 80
+_POSE_DIMS: Final = slice(0, EXP.start)
+"""Smoothing leaves the expression alone."""
+_KEPT_FRAMES: Final = 2 * SEQ_FRAMES
+"""Frames of the past that later windows may still read; older ones are dropped."""
+
+Sampler = Callable[[F32, F32], F32]
+"""(condition frame (265,), conditions (80, 1103)) -> motion (80, 265)."""
+
+
+@dataclass(frozen=True)
+class WindowSettings:
+    """How windows overlap.
+
+    Attributes:
+        overlap: Frames shared by neighbouring windows, 1..79.
+        online: Fuse over at most the new frames (live) or over the whole overlap (offline).
+        reset_every: 0: the next window continues from the predicted motion; n: every n-th window starts from the source.
+        reset_keeps: [from, to) dims that stay predicted at a reset.
+        smooth_width: Mean filter over time on the pose; 1 or less disables it.
+        limits: float32 (2, 265), lower and upper bound of emitted motion; None = none.
+    """
+
+    overlap: int
+    online: bool
+    reset_every: int = 0
+    reset_keeps: tuple[int, int] = (0, 0)
+    smooth_width: int = 3
+    limits: F32 | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.overlap < SEQ_FRAMES:
+            raise InvalidInputError("overlap", str(self.overlap), f"1 to {SEQ_FRAMES - 1}")
+
+    @property
+    def new_frames(self) -> int:
+        """Frames that every window after the first adds."""
+        return SEQ_FRAMES - self.overlap
+
+    @property
+    def fuse_frames(self) -> int:
+        """Frames over which a window is blended into what is there."""
+        return min(self.overlap, self.new_frames) if self.online else self.overlap
+
+
+class MotionTrack:
+    """The motion so far and what the next window continues from.
+
+    Args:
+        settings: Overlap, fusing, smoothing.
+        source: float32 (265,), the condition frame of the first window and of resets.
+    """
+
+    def __init__(self, settings: WindowSettings, source: F32) -> None:
+        self._settings = settings
+        self._source = source.astype(np.float32)
+        self._motion = np.zeros((0, len(source)), np.float32)
+        self._base = 0
+        self._windows = 0
+        self.condition_frame = self._source
+
+    @property
+    def length(self) -> int:
+        """Frames so far, those dropped from memory included."""
+        return self._base + len(self._motion)
+
+    def add(self, predicted: F32) -> None:
+        """Fuse one window (80, 265), smooth the join, choose the next condition frame."""
+        settings = self._settings
+        new, fuse = settings.new_frames, settings.fuse_frames
+        if self._windows == 0:
+            self._motion = predicted.astype(np.float32).copy()
+            self._smooth(0, SEQ_FRAMES)
+        else:
+            share = (np.arange(fuse, dtype=np.float32) / fuse)[:, None]
+            known, again = self._motion[-fuse:], predicted[SEQ_FRAMES - new - fuse : SEQ_FRAMES - new]
+            fused = known * (1.0 - share) + again * share
+            self._motion = np.concatenate([self._motion[:-fuse], fused, predicted[SEQ_FRAMES - new :]])
+            self._motion = self._motion.astype(np.float32)
+            self._smooth(self.length - new - fuse, self.length - new + 1)
+        self._windows += 1
+        self.condition_frame = self._next_condition()
+
+    def read(self, start: int, count: int) -> F32:
+        """Up to `count` frames from absolute frame `start` on, inside the limits, (n, 265)."""
+        return self._limited(self._motion[start - self._base : start - self._base + count])
+
+    def finished(self, frames: int) -> F32:
+        """A whole clip (offline): cut to `frames`, smoothed once more over everything, inside the limits."""
+        self._motion = self._motion[:frames]
+        self._smooth(0, frames)
+        return self._limited(self._motion)
+
+    def forget_before(self, start: int) -> None:
+        """Drop frames that no later window reads, all of them before `start`."""
+        keep_from = max(min(start, self.length - _KEPT_FRAMES), self._base)
+        self._motion = self._motion[keep_from - self._base :]
+        self._base = keep_from
+
+    def _limited(self, motion: F32) -> F32:
+        limits = self._settings.limits
+        limited: F32 = motion.copy() if limits is None else np.clip(motion, limits[0], limits[1])
+        return limited
+
+    def _smooth(self, start: int, stop: int) -> None:
+        """Mean filter on absolute frames start..stop of the pose dims; windows are cut at the ends of the motion."""
+        half = self._settings.smooth_width // 2
+        if self._settings.smooth_width <= 1:
+            return
+        before = self._motion[:, _POSE_DIMS].copy()
+        for frame in range(start - self._base, min(stop - self._base, len(before))):
+            window = before[max(0, frame - half) : frame + half + 1]
+            self._motion[frame, _POSE_DIMS] = window.mean(axis=0)
+
+    def _next_condition(self) -> F32:
+        settings = self._settings
+        predicted = self._motion[len(self._motion) - settings.overlap - 1]
+        if not settings.reset_every or self._windows % settings.reset_every:
+            return predicted.copy()
+        kept = slice(*settings.reset_keeps)
+        condition = self._source.copy()
+        condition[kept] = predicted[kept]
+        return condition
+
+
+def offline_motion(conditions: F32, source: F32, settings: WindowSettings, sample: Sampler) -> F32:
+    """Motion of a whole clip.
+
+    Args:
+        conditions: float32 (frames, 1103), frames >= 1.
+        source: float32 (265,).
+        settings: Window settings.
+        sample: The motion model.
+
+    Returns:
+        float32 (frames, 265).
+    """
+    track = MotionTrack(settings, source)
+    for start in range(0, len(conditions), settings.new_frames):
+        track.add(sample(track.condition_frame, padded_window(conditions[start : start + SEQ_FRAMES])))
+    return track.finished(len(conditions))
+
+
+def padded_window(conditions: F32) -> F32:
+    """Conditions (n, d) brought to 80 rows by repeating the last one."""
+    return np.concatenate([conditions, np.repeat(conditions[-1:], SEQ_FRAMES - len(conditions), axis=0)])
+
+
+class OnlineMotion:
+    """Live motion as the reference emits it (`compat`): the first window shows nothing, every later one its new frames.
+
+    Args:
+        silence: float32 (overlap, 1103), conditions of the silent lead-in.
+        source: float32 (265,).
+        settings: Window settings with `online=True`; the emission is only aligned for an overlap of at least 40.
+        sample: The motion model.
+
+    Attributes:
+        d0: float32 (265,), first driving frame, known after the first window.
+    """
+
+    def __init__(self, silence: F32, source: F32, settings: WindowSettings, sample: Sampler) -> None:
+        self._settings = settings
+        self._sample = sample
+        self._track = MotionTrack(settings, source)
+        self._rows = silence.astype(np.float32)
+        self._waiting: list[F32] = []
+        self._emit_from = SEQ_FRAMES - settings.fuse_frames
+        self.d0: F32 | None = None
+
+    def feed(self, conditions: F32) -> F32:
+        """Take condition rows (n, 1103), n >= 1; return the motion that they complete, (m, 265), m often 0."""
+        self._waiting.append(conditions)
+        if sum(map(len, self._waiting)) < self._settings.new_frames:
+            return np.zeros((0, len(self._track.condition_frame)), np.float32)
+        self._rows = np.concatenate([self._rows, *self._waiting])
+        self._waiting = []
+        emitted = [np.zeros((0, len(self._track.condition_frame)), np.float32)]
+        while len(self._rows) >= SEQ_FRAMES:
+            emitted.append(self._run_window(self._rows[:SEQ_FRAMES], self._settings.new_frames))
+            self._rows = self._rows[self._settings.new_frames :]
+        return np.concatenate(emitted)
+
+    def finish(self, padding: F32) -> F32:
+        """The end of the audio: one last window.
+
+        Args:
+            padding: float32 (>= 80, 1103), conditions after the end: the last audio row again, at the frames that follow (so
+                that a template video's eyes go on).
+        """
+        self._rows = np.concatenate([self._rows, *self._waiting])
+        self._waiting = []
+        window = np.concatenate([self._rows, padding])[:SEQ_FRAMES]
+        return self._run_window(window, len(self._rows))
+
+    def _run_window(self, window: F32, count: int) -> F32:
+        first = self._track.length == 0
+        self._track.add(self._sample(self._track.condition_frame, window))
+        if first:
+            self.d0 = self._track.read(0, 1)[0]
+            return np.zeros((0, len(self.d0)), np.float32)
+        motion = self._track.read(self._emit_from, count)
+        self._emit_from += len(motion)
+        self._track.forget_before(self._emit_from)
+        return motion
