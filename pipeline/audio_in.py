@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 MAX_CHANNELS = 8
 MAX_VOICE_RATE_HZ = 48_000
 AAC_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+SILENT_POWER = 1e-7
+CANCELLED_SHARE = 0.01
+"""A stereo block whose mean keeps less than this share of its power is taken for one with an inverted channel."""
 SAMPLE_SCALES: dict[str, tuple[float, float]] = {
     "u8": (128.0, 1.0 / 128.0),
     "s16": (0.0, 1.0 / 32_768.0),
@@ -217,8 +220,15 @@ def _to_float(frame: AudioFrame) -> F32:
 
 
 def _mono(block: F32) -> F32:
-    """Mean over channels, float32 (n, 1)."""
-    return block if block.shape[1] == 1 else block.mean(axis=1, keepdims=True, dtype=np.float32)
+    """Mean over channels, float32 (n, 1); the left one alone where two cancel each other (one of them wired inverted)."""
+    if block.shape[1] == 1:
+        return block
+    mean = block.mean(axis=1, keepdims=True, dtype=np.float32)
+    if block.shape[1] == 2:
+        power = float(np.square(block).mean())
+        if power > SILENT_POWER and float(np.square(mean).mean()) < CANCELLED_SHARE * power:
+            return np.ascontiguousarray(block[:, :1])
+    return mean
 
 
 def _with_channels(block: F32, mono: F32, channels: int) -> F32:

@@ -54,6 +54,14 @@ def test_a_stereo_voice_keeps_its_channels():
     assert abs(decoded.pcm[800] - 0.125) < 1e-3
 
 
+def test_an_inverted_channel_does_not_silence_the_speech():
+    left = sine(0.5, 48_000)
+    inverted = decode_audio(wav(np.stack([left, -left], axis=1), 48_000))
+    np.testing.assert_allclose(inverted.pcm, decode_audio(wav(left, 48_000)).pcm, atol=1e-6)
+    one_sided = decode_audio(wav(np.stack([left, 0 * left], axis=1), 48_000))
+    np.testing.assert_allclose(one_sided.pcm, 0.5 * inverted.pcm, atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype,scale", [(np.int16, 32_768), (np.int32, 2**31), (np.uint8, 128)])
 def test_integer_samples_are_scaled_by_their_full_scale(dtype, scale):
     values = np.array([-0.5, 0.0, 0.5])
