@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernels.errors import InvalidInputError
 from pipeline.audio_container import READABLE, AudioLimits, AudioSource, error_reason, opened_audio
 from pipeline.audio_errors import (
     AudioEmptyError,
@@ -132,7 +133,10 @@ def iter_speech(
 
     Raises:
         AudioInputError: As for `decode_audio`, when the problem is reached.
+        InvalidInputError: `block_samples` is below 1.
     """
+    if block_samples < 1:
+        raise InvalidInputError("block_samples", str(block_samples), "at least 1")
     resampler = StreamingResampler(SAMPLE_RATE_HZ)
     waiting: list[F32] = []
     held, position = 0, 0
@@ -223,7 +227,7 @@ def _mono(block: F32) -> F32:
     """Mean over channels, float32 (n, 1); the left one alone where two cancel each other (one of them wired inverted)."""
     if block.shape[1] == 1:
         return block
-    mean = block.mean(axis=1, keepdims=True, dtype=np.float32)
+    mean: F32 = block.mean(axis=1, keepdims=True, dtype=np.float32)
     if block.shape[1] == 2:
         power = float(np.square(block).mean())
         if power > SILENT_POWER and float(np.square(mean).mean()) < CANCELLED_SHARE * power:

@@ -106,8 +106,14 @@ class MuxedMp4(ABC):
         self._container: OutputContainer | None = None
         self._frames = 0
         self._voice_written = 0
-        self._encoder = (selector or default_selector()).open(video_format, purpose, settings, self._new_video_stream)
-        self._audio = self._new_audio_stream(settings) if self._voice is not None else None
+        try:
+            self._encoder = (selector or default_selector()).open(
+                video_format, purpose, settings, self._new_video_stream
+            )
+            self._audio = self._new_audio_stream(self._voice, settings) if self._voice is not None else None
+        except LiveAnchorError:
+            self._abandon()
+            raise
 
     @abstractmethod
     def _open_container(self, options: dict[str, str]) -> OutputContainer:
@@ -185,9 +191,8 @@ class MuxedMp4(ABC):
         self._video: VideoStream = self._container.add_stream(codec_name, rate=self._format.rate)  # type: ignore[assignment]
         return self._video.codec_context
 
-    def _new_audio_stream(self, settings: EncoderSettings) -> AudioStream:
-        assert self._voice is not None  # noqa: S101 - narrows the type for mypy
-        layout = "stereo" if self._voice.shape[1] == 2 else "mono"
+    def _new_audio_stream(self, voice: F32, settings: EncoderSettings) -> AudioStream:
+        layout = "stereo" if voice.shape[1] == 2 else "mono"
         stream = self._opened().add_stream("aac", rate=self._voice_rate_hz, layout=layout)
         stream.codec_context.bit_rate = settings.aac_kbps * 1000
         stream.codec_context.time_base = Fraction(1, self._voice_rate_hz)

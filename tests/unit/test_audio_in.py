@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from kernels.errors import InvalidInputError
 from pipeline.audio_errors import (
     AudioEmptyError,
     AudioInputError,
@@ -144,6 +145,11 @@ def test_streaming_stops_early_without_leaving_the_file_open(tmp_path):
         assert len(next(chunks).pcm) == 100
         chunks.close()
         assert not file.closed, "a file that the caller opened stays the caller's"
+
+
+def test_empty_blocks_are_refused():
+    with pytest.raises(InvalidInputError, match="block_samples"):
+        next(iter_speech(wav(sine(0.1)), block_samples=0))
 
 
 class Unseekable(io.RawIOBase):

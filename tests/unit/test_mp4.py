@@ -172,6 +172,9 @@ def test_an_abandoned_path_leaves_nothing_and_keeps_what_was_there(tmp_path):
     with PathMp4Writer(path, VideoFormat(96, 64, 25), None, SETTINGS) as writer:
         writer.write(moving_canvas(0))
     assert list(tmp_path.iterdir()) == [path] and path.read_bytes() == b"precious"
+    with pytest.raises(InvalidInputError, match="level"):
+        PathMp4Writer(path, VideoFormat(4096, 4096, 120), None, SETTINGS)
+    assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(MuxingError, match="cannot write"):
         PathMp4Writer(tmp_path / "no" / "a.mp4", VideoFormat(96, 64, 25), None, SETTINGS)
 
