@@ -21,6 +21,8 @@ F64 = NDArray[np.float64]
 
 COMMON_SMOOTHING: Final = 3e-6
 LIP_SMOOTHING: Final = 1e-8
+NOSE_GIVE: Final = 1.4
+"""How far up the upper lip's motion fades out, relative to the base of the nose."""
 
 
 def build_deformation(frame: FaceFrame, lips: LipLines, mouth: Lattice) -> Deformation:
@@ -39,7 +41,7 @@ def build_deformation(frame: FaceFrame, lips: LipLines, mouth: Lattice) -> Defor
         return torch.from_numpy(basis[..., used].transpose(2, 0, 1).reshape(len(used), -1).astype(np.float32).copy())
 
     middle = frame.points[list(topology.FACE_OVAL)].mean(0)
-    pivot = np.append(middle + 0.18 * frame.face_height * frame.y_axis, 0.15 * frame.face_width)
+    pivot = np.append(middle + 0.12 * frame.face_height * frame.y_axis, 0.0)
     weight, depth = _weight_image(frame), _Depth(frame)
     return Deformation(
         face=_node_field(whole, weight, depth),
@@ -63,8 +65,10 @@ def _mouth_frame(frame: FaceFrame) -> NDArray[np.float32]:
 
 
 def _border_window(points: F64) -> F64:
-    """0 on the crop's border, 1 from 40 px inside, smooth; (n,)."""
-    distance = np.minimum(points, CROP - 1 - points).min(-1) - FACE_CELL
+    """0 on the crop's border, 1 from 40 px inside (16 px at the bottom, where the neck is already still), smooth; (n,)."""
+    ends = np.minimum(points, CROP - 1 - points)
+    upright = np.where(points[:, 1] > CROP / 2, ends[:, 1] * 2.5, ends[:, 1])
+    distance = np.minimum(ends[:, 0], upright) - FACE_CELL
     t = np.clip(distance / 40.0, 0.0, 1.0)
     result: F64 = t * t * (3 - 2 * t)
     return result
@@ -88,7 +92,7 @@ def _lip_residual(frame: FaceFrame, common: Handles, lip: Handles, points: F64, 
     _, chin_v = frame.to_mouth(frame.points[topology.CHIN])
     lip_u, lip_v = frame.to_mouth(lip.points)
     if upper_side:
-        top, bottom = min(float(nose_v.mean()), float(lip_v.min()) - 0.12 * half), 1.5 * half
+        top, bottom = NOSE_GIVE * min(float(nose_v.mean()), float(lip_v.min()) - 0.12 * half), 1.5 * half
     else:
         top, bottom = -1.1 * half, max(0.86 * float(chin_v), float(lip_v.max()) + 0.2 * half)
     reach = 1.42
@@ -119,10 +123,12 @@ def _weight_image(frame: FaceFrame) -> NDArray[np.float32]:
     ys, xs = np.mgrid[0:CROP, 0:CROP].astype(np.float32)
     edge = np.maximum(np.minimum(np.minimum(xs, CROP - 1 - xs), np.minimum(ys, CROP - 1 - ys)) - 1.5 * FACE_CELL, 0.0)
     ratio = edge / (edge + 0.55 * distance + 1e-6)
-    weight = ratio * ratio * (3 - 2 * ratio)
     down = (xs - frame.points[topology.CHIN, 0]) * frame.y_axis[0] + (ys - frame.points[topology.CHIN, 1]) * frame.y_axis[1]
-    neck = np.clip(1.0 - (down + 0.10 * frame.face_height) / (0.62 * frame.face_height), 0.0, 1.0)
-    weight = weight * (neck * neck * (3 - 2 * neck))
+    below = np.clip(down / (0.25 * frame.face_height) + 0.6, 0.0, 1.0)
+    # beside the face the hair follows the head; below it the neck gives way evenly, down to still shoulders
+    hair = ratio * ratio * (3 - 2 * ratio)
+    neck = edge / (edge + 1.15 * distance + 1e-6)
+    weight = hair * (1 - below) + neck * below
     smooth = cv2.GaussianBlur(weight.astype(np.float32), (0, 0), 0.05 * frame.face_width)
     gate = np.clip(edge / 24.0, 0.0, 1.0)
     return np.asarray(smooth * gate * gate * (3 - 2 * gate), dtype=np.float32)

@@ -18,6 +18,7 @@ from scipy.interpolate import PchipInterpolator
 from engines import mesh_topology as topology
 from engines.control_points import CONTROL_POINTS, INDEX, Unit
 from engines.face_frame import FaceFrame, LipLines
+from engines.mesh_lattice import CROP
 
 F64 = NDArray[np.float64]
 
@@ -30,7 +31,7 @@ UNCURL_PUCKER, UNCURL_JAW = 0.55, 0.35
 """Share of the mouth line's curvature (a smile) that a full pucker and a fully open jaw take away."""
 UPPER_LIP_CLOSING, LOWER_LIP_CLOSING = 0.40, 0.60
 JAW_CLOSING = 0.22
-LIP_SPREAD_UPPER, LIP_SPREAD_LOWER = 0.34, 0.32
+LIP_SPREAD_UPPER, LIP_SPREAD_LOWER = 0.24, 0.30
 """How far the outer lip edge moves outwards per unit of protrusion (and inwards when the lip rolls in)."""
 
 
@@ -131,7 +132,7 @@ class HandleBuilder:
             topology.UPPER_LIP_OUTER,
             ("mouth_corner_right", "lip_upper_right", "lip_upper_mid", "lip_upper_left", "mouth_corner_left"),
             closing=(UPPER_LIP_CLOSING, 0.22),
-            follow=0.80,
+            follow=0.68,
             spread=LIP_SPREAD_UPPER,
             roundness=0.0,
         )
@@ -221,7 +222,8 @@ class HandleBuilder:
         below = []
         for i in (58, 172, 136, 150, 149, 152, 378, 379, 365, 397, 288):
             outwards = 0.25 * (frame.points[i] - centre)
-            below.append(frame.points[i] + outwards + 0.36 * frame.face_height * frame.y_axis)
+            place = frame.points[i] + outwards + 0.36 * frame.face_height * frame.y_axis
+            below.append(np.clip(place, 8.0, CROP - 9.0))
         return np.array(below)
 
 

@@ -120,12 +120,11 @@ class MeshRenderer:
             ShapeError: Another shape, dtype or device, an empty batch, or non-finite values.
         """
         _validate_motion(motion)
-        limited = limit_motion(motion.to(self.device))
         if self.device.type != "cpu":
-            return self._draw(face, limited)
+            return self._draw(face, limit_motion(motion.to(self.device)))
         frames = torch.empty((len(motion), CROP, CROP, 3), dtype=torch.uint8)
         for i in range(len(motion)):
-            frames[i] = self._draw(face, limited.frame(i))[0]
+            frames[i] = self._draw(face, limit_motion(motion[i : i + 1]))[0]
         return frames
 
     def _draw(self, face: MeshFace, motion: Motion) -> torch.Tensor:

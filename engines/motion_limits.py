@@ -1,32 +1,50 @@
-"""Smooth limits of motion: inside the natural range nothing changes, beyond it values level off instead of tearing the face."""
+"""Smooth limits of motion: inside the natural range nothing changes, beyond it values level off instead of tearing the face.
+
+The natural range of an expression is that of the named actions (`engines.rig`): control-point offsets are split into their
+least-squares action values and a rest that no action explains; both are limited on their own.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import torch
 
 from engines.control_points import CONTROL_POINTS, INDEX, Unit
 from engines.motion_layout import unpack_motion
+from engines.rig import ACTIONS, action_basis
 
 X, Y, Z = 0, 1, 2
 
-ANGLE_LIMITS_DEG: Final = (8.0, 5.0, 8.0)
+ANGLE_LIMITS_DEG: Final = (6.0, 5.0, 8.0)
 """Pitch, yaw, roll."""
-TRANSLATION_LIMITS: Final = (0.06, 0.06, 0.05)
-SCALE_LIMIT: Final = 0.06
+TRANSLATION_LIMITS: Final = (0.06, 0.035, 0.04)
+"""x, y, z in face widths."""
+SCALE_LIMIT: Final = 0.04
+SINK_LIMIT: Final = 0.10
+"""How far, in mouth widths, the chin may sink by jaw opening before a lowered head gives way to it."""
 KNEE: Final = 0.7
 """Share of a limit up to which a value passes unchanged."""
 GAP_LIMIT: Final = 0.5
 """Largest inner-lip gap, mouth widths."""
-POINT_LIMITS: Final[dict[Unit, tuple[float, float, float]]] = {
-    Unit.MOUTH: (0.30, 0.62, 0.30),
-    Unit.EYE_OPENING: (0.3, 1.6, 0.3),
-    Unit.EYE_WIDTH: (0.15, 0.07, 0.1),
-    Unit.FACE_HEIGHT: (0.03, 0.05, 0.03),
+ACTION_HIGH: Final = 1.15
+"""Where action values level off; up to 1.0 they pass unchanged."""
+ACTION_LOW: Final[dict[str, float]] = {
+    "gaze_x": 1.15, "gaze_y": 1.15, "smile": 0.5, "wide": 0.5, "brow_raise": 0.6, "brow_furrow": 0.5,
+}  # fmt: skip
+"""How far below zero an action may go; 0.2 where not listed."""
+REST_LIMITS: Final[dict[Unit, float]] = {
+    Unit.MOUTH: 0.01,
+    Unit.EYE_OPENING: 0.25,
+    Unit.EYE_WIDTH: 0.02,
+    Unit.FACE_HEIGHT: 0.006,
 }
+"""Limits of what no action explains, in each point's unit."""
 LID_WIDEST: Final = 0.14
+LIP_RAISE_LIMIT: Final = 0.10
+"""Largest rise of the upper lip, mouth widths."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +81,6 @@ class Motion:
     highest: torch.Tensor
     widest: torch.Tensor
 
-    def frame(self, index: int) -> Motion:
-        """One frame as a batch of one."""
-        part = slice(index, index + 1)
-        return Motion(*(getattr(self, name)[part] for name in self.__dataclass_fields__))
-
 
 def soft_limit(value: torch.Tensor, limit: torch.Tensor | float, knee: float = KNEE) -> torch.Tensor:
     """Identity up to `knee * limit`, then level off towards `limit`; odd, smooth in value and slope."""
@@ -86,8 +99,9 @@ def limit_motion(motion: torch.Tensor) -> Motion:
     angles = soft_limit(angles, torch.tensor(ANGLE_LIMITS_DEG, device=device), 0.5)
     translation = soft_limit(translation, torch.tensor(TRANSLATION_LIMITS, device=device), 0.5)
     scale = 1.0 + soft_limit(scale - 1.0, SCALE_LIMIT, 0.5)
-    limits = torch.tensor([POINT_LIMITS[point.unit] for point in CONTROL_POINTS], device=device)
-    exp = _limit_lips(_ease_bite(soft_limit(exp, limits)))
+    exp = _limit_lips(_ease_bite(_limit_actions(exp)))
+    sunk = exp[:, INDEX["chin"], Y].clamp(min=0.0)
+    translation[:, 1] *= torch.where(translation[:, 1] > 0, 1.0 / (1.0 + (sunk / SINK_LIMIT) ** 2), 1.0)
     upper = exp[:, [INDEX["lid_upper_right"], INDEX["lid_upper_left"]], Y]
     lower = exp[:, [INDEX["lid_lower_right"], INDEX["lid_lower_left"]], Y]
     upper = torch.where(upper < 0, soft_limit(upper, LID_WIDEST), upper.clamp(max=1.2))
@@ -112,6 +126,24 @@ def limit_motion(motion: torch.Tensor) -> Motion:
     )
 
 
+@cache
+def _action_maps() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Actions to offsets (a, 63), offsets to actions (63, a), action floors (a,), limits of the rest (63,)."""
+    basis = action_basis().flatten(1)
+    floors = torch.tensor([ACTION_LOW.get(name, 0.2) for name in ACTIONS])
+    rest = torch.tensor([REST_LIMITS[point.unit] for point in CONTROL_POINTS]).repeat_interleave(3)
+    return basis, torch.linalg.pinv(basis.double()).float(), floors, rest
+
+
+def _limit_actions(exp: torch.Tensor) -> torch.Tensor:
+    basis, inverse, floors, rest_limits = (part.to(exp.device) for part in _action_maps())
+    flat = exp.flatten(1)
+    actions = flat @ inverse
+    rest = soft_limit(flat - actions @ basis, rest_limits)
+    limited = torch.where(actions > 0, soft_limit(actions, ACTION_HIGH, 1.0 / ACTION_HIGH), soft_limit(actions, floors))
+    return (limited @ basis + rest).reshape(exp.shape)
+
+
 def _ease_bite(exp: torch.Tensor) -> torch.Tensor:
     """With the lower lip rolled in, the upper lip need not rise as far to show the teeth on it."""
     exp = exp.clone()
@@ -123,6 +155,11 @@ def _ease_bite(exp: torch.Tensor) -> torch.Tensor:
 def _limit_lips(exp: torch.Tensor) -> torch.Tensor:
     """Keep the gap in range, and the sides of the mouth no further open than its middle."""
     exp = exp.clone()
+    for side in ("mid", "right", "left"):
+        raised = exp[:, INDEX[f"lip_upper_{side}"], Y]
+        kept = torch.where(raised < 0, soft_limit(raised, LIP_RAISE_LIMIT), raised)
+        exp[:, INDEX[f"lip_upper_{side}"], Y] = kept
+        exp[:, INDEX[f"lip_lower_{side}"], Y] += kept - raised  # the gap stays what it was
     low, up = INDEX["lip_lower_mid"], INDEX["lip_upper_mid"]
     gap = exp[:, low, Y] - exp[:, up, Y]
     limited = torch.where(gap > 0, soft_limit(gap, GAP_LIMIT, 0.85), soft_limit(gap, 0.05, 0.5))
@@ -130,7 +167,6 @@ def _limit_lips(exp: torch.Tensor) -> torch.Tensor:
     for side in ("right", "left"):
         low_side, up_side = INDEX[f"lip_lower_{side}"], INDEX[f"lip_upper_{side}"]
         side_gap = exp[:, low_side, Y] - exp[:, up_side, Y]
-        # never below the pressed middle, never wider open than an ellipse through the middle allows
-        allowed = torch.where(limited > 0, limited, limited)
-        exp[:, low_side, Y] += torch.maximum(torch.minimum(side_gap, allowed), limited.clamp(max=0.0) - 0.02) - side_gap
+        allowed = torch.maximum(torch.minimum(side_gap, limited), limited.clamp(max=0.0) - 0.02)
+        exp[:, low_side, Y] += allowed - side_gap
     return exp
