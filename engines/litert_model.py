@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,36 +42,46 @@ class LiteRtModel:
         path: The tflite file.
         threads: CPU threads of one call.
 
+    The interpreter starts at the first `run`: a picture that is refused before anybody looks at it costs no model, and
+    LiteRT's start message on stderr does not stand above the refusal.
+
     Raises:
-        ModelFileError: No such file, or it cannot be read as a model.
+        ModelFileError: No such file.
     """
 
     def __init__(self, path: Path, threads: int = DEFAULT_THREADS) -> None:
         if not path.is_file():
             raise ModelFileError(str(path), "no such file; run `liveanchor weights pull face`")
+        self._path = path
+        self._threads = threads
+
+    @cached_property
+    def _interpreter(self) -> Any:
         from ai_edge_litert.interpreter import Interpreter  # heavy and optional: loaded when a face is really wanted
 
         try:
-            self._interpreter = Interpreter(model_content=path.read_bytes(), num_threads=threads)
-            self._interpreter.allocate_tensors()
+            interpreter = Interpreter(model_content=self._path.read_bytes(), num_threads=self._threads)
+            interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
             raise ModelFileError(
-                str(path), f"not a usable model ({error}); run `liveanchor weights pull face` again"
+                str(self._path), f"not a usable model ({error}); run `liveanchor weights pull face` again"
             ) from error
-        details = self._interpreter.get_input_details()[0]
-        self._input = details["index"]
-        self._outputs = [output["index"] for output in self._interpreter.get_output_details()]
-        self.input_shape: tuple[int, ...] = tuple(int(side) for side in details["shape"])
+        return interpreter
 
     def run(self, batch: F32) -> list[F32]:
         """Run the model.
 
         Args:
-            batch: float32 of `input_shape`.
+            batch: float32, of the model's input shape.
 
         Returns:
             Copies of all outputs, in the model's own order.
+
+        Raises:
+            ModelFileError: The file cannot be read as a model.
         """
-        self._interpreter.set_tensor(self._input, np.ascontiguousarray(batch, dtype=np.float32))
-        self._interpreter.invoke()
-        return [np.array(self._interpreter.get_tensor(index), dtype=np.float32) for index in self._outputs]
+        interpreter = self._interpreter
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.ascontiguousarray(batch, np.float32))
+        interpreter.invoke()
+        outputs = interpreter.get_output_details()
+        return [np.array(interpreter.get_tensor(output["index"]), dtype=np.float32) for output in outputs]

@@ -9,7 +9,7 @@ import structlog
 import typer
 
 from kernels.errors import InvalidInputError, LiveAnchorError
-from serve_app.cli import avatar, bench, compare, doctor, generate, weights
+from serve_app.cli import avatar, bench, compare, doctor, generate, serve, weights
 from serve_app.cli.console import report_error
 
 EXIT_FAILURE = 1
@@ -24,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("generate")(generate.generate)
+app.command("serve")(serve.serve)
 app.command("compare")(compare.compare)
 app.command("doctor")(doctor.doctor)
 app.command("bench")(bench.bench)

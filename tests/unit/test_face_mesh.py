@@ -170,7 +170,7 @@ def test_missing_and_broken_models_are_typed(tmp_path: Path) -> None:
     (tmp_path / DETECTOR_FILE).write_bytes(b"not a model" * 10)
     (tmp_path / MESH_FILE).write_bytes(b"")
     with pytest.raises(ModelFileError, match="not a usable model"):
-        FaceMesh(tmp_path)
+        FaceMesh(tmp_path).detect(np.zeros((64, 64, 3), np.uint8))
 
 
 def test_the_presenter_is_a_steady_face(mesh: FaceMesh) -> None:
