@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from engines.mesh_renderer import MeshFace, MeshRenderer
@@ -82,6 +83,8 @@ class Renderer:
         background = avatar.canvas_rgb[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w]
         return PreparedFace(
             avatar=avatar,
-            face=self._mesh.prepare(avatar.tensors["crop_rgb"], avatar.tensors["landmarks"]),
+            face=self._mesh.prepare(
+                np.asarray(avatar.tensors["crop_rgb"], np.uint8), np.asarray(avatar.tensors["landmarks"], np.float32)
+            ),
             plan=plan_composite(avatar.crop_to_canvas, avatar.mask, background, rect, colour=colour),
         )
