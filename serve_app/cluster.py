@@ -73,6 +73,7 @@ def connected(start: bool = True) -> Iterator[Cluster | None]:
     """
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # leftover threads of Ray Serve must not start another cluster at the end
     import ray
 
     owned = False

@@ -1,0 +1,141 @@
+"""One Ray cluster per test run: `serve_config.yaml` as it is, on a node that claims one GPU and two cores."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+START_S = 240.0
+# For the life of this process, before Ray is imported: leftover threads of Ray Serve must never start a cluster of their own after
+# the tests have ended theirs, and Ray must never write a token into the person's home.
+os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
+os.environ["RAY_AUTH_MODE"] = "disabled"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(str(item.fspath)).parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.ray)
+
+
+@pytest.fixture(scope="session")
+def home() -> Iterator[Path]:
+    """A data folder that the cluster and this process share; short, because Ray puts sockets below it."""
+    folder = Path(tempfile.mkdtemp(prefix="la-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def environment(home: Path) -> Iterator[None]:
+    """What every process of the cluster inherits."""
+    patch = pytest.MonkeyPatch()
+    for name in [name for name in os.environ if name.startswith("LIVEANCHOR_")] + ["RAY_ADDRESS"]:
+        patch.delenv(name, raising=False)
+    for name, value in {
+        "LIVEANCHOR_HOME": str(home / "data"),
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "0.5",
+        "RAY_SERVE_HANDLE_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "0.5",
+    }.items():
+        patch.setenv(name, value)
+    _stand_in_weights(patch, home)
+    yield
+    patch.undo()
+
+
+def _stand_in_weights(patch: pytest.MonkeyPatch, home: Path) -> None:
+    """Random weights in a checkout that has no trained ones yet: the graph does not care what the motion looks like."""
+    import engines.mini
+    from training.export import export_encoder, export_lmdm
+
+    if any(engines.mini.weights_folder().glob("*.safetensors")):
+        return
+    networks = engines.mini.random_networks()
+    export_encoder(networks.encoder, home)
+    export_lmdm(networks.lmdm, networks.space, home)
+    patch.setattr(engines.mini, "weights_folder", lambda: home)
+    patch.setenv("LIVEANCHOR_MODEL__WEIGHTS_DIR", str(home))
+
+
+@pytest.fixture(scope="session")
+def nodes(home: Path, environment: None) -> Iterator[Any]:
+    """A head node with two cores and one claimed GPU; `add_node` adds more."""
+    pytest.importorskip("ray.serve")
+    from ray.cluster_utils import Cluster
+
+    from serve_app.cluster import free_port
+
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 2,
+            "num_gpus": 1,
+            "object_store_memory": 512 * 2**20,
+            "include_dashboard": True,
+            "dashboard_port": free_port(),
+            "temp_dir": str(home / "ray"),
+        },
+    )
+    yield cluster
+    cluster.shutdown()
+
+
+@pytest.fixture(scope="session")
+def graph(nodes: Any) -> Iterator[Any]:
+    """The application of `serve_config.yaml`, on a free port."""
+    import ray
+
+    from serve_app.cluster import Cluster, free_port, submit, wait_until_running
+    from tests.ray.graph import Graph
+
+    context: Any = ray.init(address=nodes.address, log_to_driver=False, namespace="liveanchor")
+    document = yaml.safe_load((ROOT / "serve_config.yaml").read_text(encoding="utf-8"))
+    document["http_options"] = {"host": "127.0.0.1", "port": free_port()}
+    cluster = Cluster(f"http://{context.dashboard_url}", owned=False, gpus=1.0)
+    submit(cluster, document)
+    yield Graph(cluster, document, wait_until_running(cluster, START_S))
+    ray.shutdown()
+
+
+@pytest.fixture(scope="session")
+def local_pipeline(environment: None) -> Iterator[Any]:
+    """The same job in this process."""
+    from pipeline.local import LocalPipeline
+
+    pipeline = LocalPipeline()
+    yield pipeline
+    pipeline.close()
+
+
+@pytest.fixture(scope="session")
+def local_stages(local_pipeline: Any) -> Any:
+    """This process's stages, and the default presenter's id beside them."""
+    stages = local_pipeline.stages
+    stages.avatar_id = local_pipeline.avatar().avatar_id
+    return stages
+
+
+@pytest.fixture(scope="session")
+def local_file(local_pipeline: Any, home: Path) -> Any:
+    """(wav, seed, fps, chunk_frames) -> the bytes of the file that `--local` makes."""
+    from pipeline.audio_in import decode_audio
+    from pipeline.config import SessionSettings
+
+    def make(wav: bytes, *, seed: int, fps: int = 25, chunk_frames: int = 8) -> bytes:
+        out = home / "local.mp4"
+        settings = SessionSettings.model_validate({"fps": fps, "chunk_frames": chunk_frames})
+        local_pipeline.generate_file(decode_audio(wav), out, local_pipeline.avatar(), settings, seed=seed)
+        return out.read_bytes()
+
+    return make

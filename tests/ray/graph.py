@@ -1,0 +1,123 @@
+"""The running graph as the tests see it."""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+import signal
+import threading
+import time
+import wave
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import numpy as np
+from ray import serve
+
+from deployments.calls import StageStats
+from deployments.jobs import HostStats
+from serve_app.cluster import Cluster, details, submit
+from serve_app.declare import APP_NAME
+
+STAGES = ("AudioFeatures", "MotionDiffusion", "Renderer")
+JOB_S = 150.0
+
+
+def speech_wav(seconds: float, seed: int = 7) -> bytes:
+    """Something that counts as speech: a buzz in syllables, 16 kHz mono, 16 bit."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(int(seconds * 16_000)) / 16_000
+    pitch = 120 + 20 * np.sin(2 * np.pi * 0.7 * t)
+    buzz = sum(np.sin(2 * np.pi * k * np.cumsum(pitch) / 16_000) / k for k in range(1, 9))
+    syllables = np.clip(np.sin(2 * np.pi * 3.5 * t) + 0.3, 0, 1)
+    pcm = 0.25 * buzz * syllables + 0.002 * rng.standard_normal(len(t))
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16_000)
+        file.writeframes((np.clip(pcm, -1, 1) * 32767).astype("<i2").tobytes())
+    return buffer.getvalue()
+
+
+def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = 60.0, every_s: float = 0.1) -> Any:
+    """Poll until `condition` gives something true; errors of a part that is being replaced count as not yet."""
+    deadline = time.monotonic() + timeout_s
+    pause = threading.Event()
+    last: object = None
+    while time.monotonic() < deadline:
+        try:
+            last = condition()
+            if last:
+                return last
+        except (httpx.HTTPError, OSError) as error:
+            last = error
+        pause.wait(every_s)
+    raise AssertionError(f"{what}: not within {timeout_s} s, last: {last!r}")
+
+
+@dataclass
+class Graph:
+    """A deployed application.
+
+    Attributes:
+        cluster: Where it runs.
+        document: What was submitted.
+        url: Where HTTP answers.
+    """
+
+    cluster: Cluster
+    document: dict[str, Any]
+    url: str
+
+    def post(self, wav: bytes, job_id: str = "", timeout_s: float = JOB_S, **fields: object) -> httpx.Response:
+        headers = {"X-Request-Id": job_id} if job_id else {}
+        data = {key: str(value).lower() for key, value in fields.items()}
+        return httpx.post(
+            f"{self.url}/generate", files={"audio": ("a.wav", wav)}, data=data, headers=headers, timeout=timeout_s
+        )
+
+    def in_background(self, wav: bytes, job_id: str, **fields: object) -> Future[httpx.Response]:
+        return ThreadPoolExecutor(1).submit(self.post, wav, job_id, **fields)
+
+    def frames_done(self, job_id: str) -> int:
+        return int(httpx.get(f"{self.url}/jobs/{job_id}", timeout=10).json()["frames_done"])
+
+    def stage_stats(self, deployment: str) -> list[StageStats]:
+        found: list[StageStats] = (
+            serve.get_deployment_handle(deployment, APP_NAME).broadcast("stats").results(timeout_s=20)
+        )
+        return found
+
+    def host_stats(self) -> list[HostStats]:
+        found: list[HostStats] = (
+            serve.get_deployment_handle("SessionHost", APP_NAME).broadcast("stats").results(timeout_s=20)
+        )
+        return found
+
+    def pids(self, deployment: str) -> list[int]:
+        stats = self.host_stats() if deployment == "SessionHost" else self.stage_stats(deployment)
+        return [one.pid for one in stats]
+
+    def kill(self, deployment: str) -> list[int]:
+        """SIGKILL every replica of a deployment; gives their process ids."""
+        pids = self.pids(deployment)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        return pids
+
+    def replicas(self, deployment: str) -> list[dict[str, Any]]:
+        found = details(self.cluster)["applications"][APP_NAME]["deployments"][deployment]["replicas"]
+        return [one for one in found if one["state"] == "RUNNING"]
+
+    def resubmit(self, deployment: str, **changes: object) -> None:
+        """Change options of one deployment, as an operator would with a changed YAML."""
+        document = copy.deepcopy(self.document)
+        [one] = [one for one in document["applications"][0]["deployments"] if one["name"] == deployment]
+        for key, value in changes.items():
+            one[key] = {**one[key], **value} if isinstance(value, dict) else value
+        submit(self.cluster, document)

@@ -1,0 +1,100 @@
+"""Processes are killed in the middle of jobs; the files come out right, bit by bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.ray.graph import Graph, speech_wav, wait_for
+
+SPEECH_S = 8.0
+
+
+@pytest.fixture(scope="module")
+def speech() -> bytes:
+    return speech_wav(SPEECH_S)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(graph: Graph, speech: bytes) -> bytes:
+    return graph.post(speech, seed=11).content
+
+
+def under_way(graph: Graph, job_id: str) -> None:
+    wait_for("the job to be under way", lambda: graph.frames_done(job_id) >= 24, 30)
+
+
+@pytest.mark.parametrize("deployment", ["AudioFeatures", "MotionDiffusion", "Renderer"])
+def test_a_killed_stage_replica_costs_a_retry_not_the_file(
+    graph: Graph, speech: bytes, undisturbed: bytes, deployment: str
+) -> None:
+    retries = sum(sum(one.retries.values()) for one in graph.host_stats())
+    job = graph.in_background(speech, f"kill-{deployment}", seed=11)
+    under_way(graph, f"kill-{deployment}")
+    graph.kill(deployment)
+    answer = job.result(timeout=150)
+    assert answer.status_code == 200
+    assert answer.content == undisturbed
+    assert sum(sum(one.retries.values()) for one in graph.host_stats()) > retries, "the replica was not missed"
+    assert len(graph.replicas(deployment)) == 1
+
+
+def test_a_killed_host_costs_a_finished_file_nothing_but_time(graph: Graph, speech: bytes, undisturbed: bytes) -> None:
+    job = graph.in_background(speech, "kill-host-file", seed=11)
+    under_way(graph, "kill-host-file")
+    graph.kill("SessionHost")
+    answer = job.result(timeout=150)
+    assert answer.status_code == 200 and answer.content == undisturbed
+
+
+def test_a_killed_host_breaks_a_streamed_file_visibly(graph: Graph) -> None:
+    with httpx.stream(
+        "POST",
+        f"{graph.url}/generate",
+        files={"audio": ("a.wav", speech_wav(30.0))},
+        data={"stream": "true"},
+        timeout=60,
+    ) as answer:
+        pieces = answer.iter_raw()
+        next(pieces)
+        graph.kill("SessionHost")
+        with pytest.raises(httpx.RemoteProtocolError):
+            for _ in pieces:
+                pass
+    wait_for("a new host", lambda: httpx.get(f"{graph.url}/readyz", timeout=10).status_code == 200, 60)
+
+
+def test_a_killed_controller_is_not_noticed(graph: Graph, speech: bytes, undisturbed: bytes) -> None:
+    import ray
+
+    before = controller_pid()
+    job = graph.in_background(speech, "kill-controller", seed=11)
+    under_way(graph, "kill-controller")
+    os.kill(before, signal.SIGKILL)
+    answer = job.result(timeout=150)
+    assert answer.status_code == 200 and answer.content == undisturbed
+    wait_for("another controller", lambda: controller_pid() not in (0, before), 60)
+    assert ray.is_initialized()
+    assert graph.post(speech_wav(1.0)).status_code == 200
+
+
+def test_a_killed_proxy_comes_back(graph: Graph) -> None:
+    [pid] = actor_pids("ProxyActor")
+    os.kill(pid, signal.SIGKILL)
+    wait_for("HTTP to answer again", lambda: httpx.get(f"{graph.url}/healthz", timeout=5).status_code == 200, 90)
+    assert graph.post(speech_wav(1.0)).status_code == 200
+
+
+def actor_pids(class_name: str) -> list[int]:
+    from ray.util.state import list_actors
+
+    found: list[Any] = list_actors(filters=[("state", "=", "ALIVE")], limit=1000)
+    return [int(one.pid) for one in found if class_name in one.class_name]
+
+
+def controller_pid() -> int:
+    return next(iter(actor_pids("ServeController")), 0)

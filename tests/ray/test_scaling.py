@@ -1,0 +1,46 @@
+"""Load takes a stage from one replica to two, on a second node, and back; every file comes out."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import av
+
+from tests.ray.graph import Graph, speech_wav, wait_for
+
+JOBS = 8
+SPEECH_S = 6.0
+
+
+def test_eight_jobs_take_the_renderer_to_two_nodes_and_back(graph: Graph, nodes: Any) -> None:
+    """The change of settings is made under load, so this is also a rolling change that loses no job."""
+    second = nodes.add_node(num_cpus=2, num_gpus=1, object_store_memory=256 * 2**20)
+    wav = speech_wav(SPEECH_S)
+    with ThreadPoolExecutor(JOBS) as pool:
+        jobs = [pool.submit(graph.post, wav, f"scale-job-{index}", 240.0, seed=index) for index in range(JOBS)]
+        wait_for("jobs to be under way", lambda: sum(len(one.active_jobs) for one in graph.host_stats()) >= 2, 30)
+        pid = graph.pids("Renderer")
+        graph.resubmit(
+            "Renderer",
+            autoscaling_config={
+                "max_replicas": 2,
+                "target_ongoing_requests": 2,
+                "upscale_delay_s": 0.5,
+                "downscale_delay_s": 2.0,
+                "look_back_period_s": 1.0,
+            },
+        )
+        both = wait_for("two renderers", lambda: len(found := graph.replicas("Renderer")) == 2 and found, 60)
+        assert pid[0] in graph.pids("Renderer"), "a change of scaling restarted the replica"
+        answers = [job.result(timeout=240) for job in jobs]
+    assert {one["node_id"] for one in both} >= {second.node_id}, "the second replica has room on the second node only"
+    for answer in answers:
+        assert answer.status_code == 200, answer.text
+        with av.open(io.BytesIO(answer.content)) as container:
+            assert sum(1 for _ in container.decode(video=0)) == int(SPEECH_S * 25)
+    wait_for("one renderer again", lambda: len(graph.replicas("Renderer")) == 1, 60)
+    assert graph.post(speech_wav(1.0)).status_code == 200
+    graph.resubmit("Renderer")
+    nodes.remove_node(second)
