@@ -1,209 +1,119 @@
-"""Calibrate the aperture meter: what it reads for mouths whose opening is known.
+"""The command that calibrates the aperture meter on the default presenter and on photos.
 
-The renderer is commanded to hold a mouth at known gaps while the head moves as it does in speech; the pictures are encoded,
-decoded and measured exactly as in `main_job`. Published per face: noise at a fixed mouth, linearity, the gap from which the
-meter no longer says "closed", and how far the commanded-closed mouth is from the rest value of the idle loop.
+`python -m benchmarks.calibrate_aperture --portrait PHOTO --portrait PHOTO`
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+import argparse
+import sys
+from pathlib import Path
 from typing import Final
 
+import cv2
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from benchmarks.aperture import CLOSED_MARGIN, ApertureMeter, Apertures
-from benchmarks.lip_sync import pearson
-from benchmarks.record import BenchmarkRecord, RunInfo, make_record
-from engines.control_points import INDEX
-from engines.motion_layout import pack_motion
-from engines.rig import ACTION_INDEX, ACTIONS, actions_to_exp, mouth_gap
-from kernels.errors import InvalidInputError
+from benchmarks.aperture import MOUTH_CORNER_LEFT, MOUTH_CORNER_RIGHT, aperture_of, face_mesh_meter
+from benchmarks.calibration import (
+    OPENINGS,
+    SUITE,
+    WIDEST,
+    Calibration,
+    calibrate,
+    calibration_records,
+    commanded_aperture,
+    held_mouth,
+)
+from benchmarks.decode import decode_rgb
+from benchmarks.local_face import LocalFace, portrait_face, presenter_face
+from benchmarks.record import RESULTS_DIR, describe_run, format_table, write_records
+from benchmarks.speaking import IDLE_LOOP_FRAMES
+from engines.face_mesh import FaceMesh
+from engines.home import face_weights_dir
+from kernels.errors import LiveAnchorError
+from pipeline.local import LocalPipeline
 
-F32 = NDArray[np.float32]
-Film = Callable[[F32], bytes]
-"""Motion float32 (n, 265) at 25 frames/s -> the mp4 that the product would make of it."""
-
-SUITE: Final = "aperture_meter"
-OPENINGS: Final = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
-"""Shares of the sweep's widest mouth."""
-WIDEST: Final = {"jaw_open": 0.85, "lips_part": 0.4}
-"""The mouth of an emphatic open vowel."""
-FRAMES_PER_OPENING: Final = 30
-OPEN_FROM: Final = 0.10
-"""Commanded apertures from here on must never read as closed."""
-
-
-@dataclass(frozen=True)
-class Level:
-    """One held mouth.
-
-    Attributes:
-        commanded: Aperture that was commanded: inner-lip gap over the commanded mouth width.
-        measured: float32 (n,), what the meter read, NaN where it saw no face.
-    """
-
-    commanded: float
-    measured: F32
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Result for one face.
-
-    Attributes:
-        rest: Median reading over the idle loop.
-        levels: The sweep, from closed to widest.
-        pressed: The mouth of /m/: lips pressed together.
-    """
-
-    rest: float
-    levels: tuple[Level, ...]
-    pressed: Level
-
-    @property
-    def limit(self) -> float:
-        """Readings below are closed."""
-        return self.rest + CLOSED_MARGIN
-
-    @property
-    def noise(self) -> list[float]:
-        """Standard deviation of the reading at every held mouth."""
-        return [float(np.nanstd(level.measured)) for level in self.levels]
-
-    def line(self) -> tuple[float, float, float]:
-        """Least-squares slope and offset of measured over commanded aperture, and their correlation, over all frames."""
-        commanded = np.concatenate([np.full(lv.measured.size, lv.commanded, np.float32) for lv in self.levels])
-        measured = np.concatenate([lv.measured for lv in self.levels])
-        seen = np.isfinite(measured)
-        slope, offset = np.polyfit(commanded[seen], measured[seen], 1)
-        return float(slope), float(offset), pearson(commanded, measured)
-
-    def smallest_open(self) -> float:
-        """Commanded aperture at which the median reading crosses the closed limit, interpolated; 0 when closed reads open.
-
-        Raises:
-            InvalidInputError: It never does: the meter is blind to this face's mouth.
-        """
-        medians = [float(np.nanmedian(level.measured)) for level in self.levels]
-        if medians[0] >= self.limit:
-            return 0.0
-        for (low, a), (high, b) in pairwise(zip(self.levels, medians, strict=True)):
-            if a < self.limit <= b:
-                return low.commanded + (high.commanded - low.commanded) * (self.limit - a) / (b - a)
-        raise InvalidInputError(
-            "levels", f"medians {[round(m, 3) for m in medians]}", f"a crossing of {self.limit:.3f}"
-        )
-
-    def misread(self) -> tuple[float, float]:
-        """Share of closed or pressed frames read as open, and share of clearly open frames read as closed."""
-        shut = np.concatenate([self.levels[0].measured, self.pressed.measured])
-        wide = np.concatenate([lv.measured for lv in self.levels if lv.commanded >= OPEN_FROM])
-        return float((~(shut < self.limit)).mean()), float((~(wide >= self.limit)).mean())
+DEFAULT_OUT: Final = RESULTS_DIR / "cpu-2core" / f"{SUITE}.json"
+TILE_PX: Final = 280
+SHEET_COLUMNS: Final = 6
+SHEET_POSES: Final[tuple[dict[str, float], ...]] = (
+    *({name: share * value for name, value in WIDEST.items()} for share in OPENINGS[::2]),
+    {"press": 1.0},
+    {"pucker": 1.0},
+    {"pucker": 0.5, "press": 0.5},
+    {"wide": 1.0},
+    {"lower_tuck": 1.0},
+    {"lips_part": 1.0},
+)
 
 
-def held_mouth(action_values: dict[str, float], frames: int, seed: int) -> F32:
-    """Motion of a head that moves as in speech while its mouth holds still.
-
-    Args:
-        action_values: Action name -> value (`engines.rig`).
-        frames: Length at 25 frames/s.
-        seed: Of the head movement.
-
-    Returns:
-        float32 (frames, 265).
-    """
-    rng = np.random.default_rng(seed)
-    time = np.arange(frames) / 25.0
-    waves = [
-        sum(
-            amplitude * np.sin(2 * np.pi * (hz * time + phase))
-            for amplitude, hz, phase in zip((0.7, 0.3), rng.uniform((0.2, 0.7), (0.5, 1.4)), rng.random(2), strict=True)
-        )
-        for _ in range(6)
-    ]
-    angles = np.stack([2.5 * waves[0], 2.5 * waves[1], 1.5 * waves[2]], axis=1)
-    shift = np.stack([0.008 * waves[3], 0.006 * waves[4], 0.0 * waves[5]], axis=1)
-    exp = _exp(action_values).expand(frames, -1, -1)
-    motion = pack_motion(torch.tensor(angles, dtype=torch.float32), torch.tensor(shift, dtype=torch.float32), exp)
-    return np.ascontiguousarray(motion.numpy(), dtype=np.float32)
+def mouth_tile(rgb: NDArray[np.uint8], mesh: FaceMesh, pose: dict[str, float]) -> NDArray[np.uint8]:
+    """The mouth of a frame, uint8 (TILE_PX, TILE_PX, 3) RGB, with measured / commanded aperture; black without a face."""
+    tile = np.zeros((TILE_PX, TILE_PX, 3), dtype=np.uint8)
+    face = mesh.landmarks(rgb)
+    if face is not None:
+        corners = face.points[[MOUTH_CORNER_RIGHT, MOUTH_CORNER_LEFT], :2]
+        half = max(8, round(float(np.hypot(*(corners[1] - corners[0])))))
+        x, y = np.round(corners.mean(axis=0)).astype(int)
+        part = rgb[max(y - half, 0) : y + half, max(x - half, 0) : x + half]
+        tile[:] = cv2.resize(part, (TILE_PX, TILE_PX), interpolation=cv2.INTER_AREA)
+        reading = f"{aperture_of(face.points):.3f} / {commanded_aperture(pose):.3f}"
+        cv2.putText(tile, reading, (6, TILE_PX - 8), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (0, 255, 255), 1, cv2.LINE_AA)
+    label = " ".join(f"{name} {value:.2f}" for name, value in pose.items())
+    cv2.putText(tile, label, (6, 16), cv2.FONT_HERSHEY_SIMPLEX, 0.42, (255, 255, 0), 1, cv2.LINE_AA)
+    return tile
 
 
-def commanded_aperture(action_values: dict[str, float]) -> float:
-    """Aperture that the actions command: gap over mouth width, both in neutral mouth widths."""
-    exp = _exp(action_values)
-    width = 1.0 + exp[INDEX["mouth_corner_left"], 0] - exp[INDEX["mouth_corner_right"], 0]
-    return float(mouth_gap(exp) / width)
+def sheet(faces: dict[str, LocalFace], mesh: FaceMesh) -> NDArray[np.uint8]:
+    """All poses of all faces on one picture, uint8 RGB."""
+    rows = []
+    for face in faces.values():
+        motion = np.concatenate([held_mouth(pose, 1, 3) for pose in SHEET_POSES])
+        frames = decode_rgb(face.film(motion))
+        tiles = [mouth_tile(rgb, mesh, pose) for rgb, pose in zip(frames, SHEET_POSES, strict=True)]
+        for start in range(0, len(tiles), SHEET_COLUMNS):
+            rows.append(np.hstack(tiles[start : start + SHEET_COLUMNS]))
+    return np.vstack(rows)
 
 
-def calibrate(film: Film, meter: ApertureMeter, idle: Apertures, frames: int = FRAMES_PER_OPENING) -> Calibration:
-    """Run the sweep for one face.
-
-    Args:
-        film: The product's own path from motion to mp4 for that face.
-        meter: The meter.
-        idle: Measured idle loop of that face.
-        frames: Frames per held mouth.
-
-    Raises:
-        NoFaceError: The meter does not find this face reliably.
-    """
-    poses = [{name: share * value for name, value in WIDEST.items()} for share in OPENINGS] + [{"press": 1.0}]
-    motion = np.concatenate([held_mouth(pose, frames, seed) for seed, pose in enumerate(poses)])
-    measured = meter.measure_video(film(motion))
-    measured.require_faces()
-    if measured.values.size != motion.shape[0]:
-        raise InvalidInputError("film", f"{measured.values.size} frames", f"{motion.shape[0]}, one per motion row")
-    parts = measured.values.reshape(len(poses), frames)
-    levels = [Level(commanded_aperture(pose), part) for pose, part in zip(poses, parts, strict=True)]
-    return Calibration(idle.rest, tuple(levels[:-1]), levels[-1])
+def print_levels(name: str, result: Calibration) -> None:
+    """The sweep, for people."""
+    print(f"# {name}: rest {result.rest:.4f}, closed below {result.limit:.4f}")
+    for level in (*result.levels, result.pressed):
+        median, spread = float(np.nanmedian(level.measured)), float(np.nanstd(level.measured))
+        print(f"  commanded {level.commanded:+.3f}  read {median:+.4f}  sd {spread:.4f}")
 
 
-def calibration_records(run: RunInfo, face: str, result: Calibration) -> list[BenchmarkRecord]:
-    """Rows for one face; `face` becomes the prefix of the cases."""
-    slope, offset, r = result.line()
-    shut_as_open, open_as_shut = result.misread()
-    frames = sum(level.measured.size for level in result.levels)
-
-    def row(
-        case: str, value: float, samples: Sequence[float] | None = None, *, better: bool, n: int
-    ) -> BenchmarkRecord:
-        return make_record(
-            run,
-            suite=SUITE,
-            case=f"{face}_{case}",
-            unit="1",
-            samples=[value] if samples is None else samples,
-            value=value,
-            n=n,
-            higher_is_better=better,
-        )
-
-    closed = float(np.nanmedian(result.levels[0].measured))
-    pressed = float(np.nanmedian(result.pressed.measured))
-    return [
-        row("rest_aperture", result.rest, better=False, n=1),
-        row("noise_sd", float(np.median(result.noise)), result.noise, better=False, n=len(result.noise)),
-        row("slope", slope, better=True, n=frames),
-        row("offset", offset, better=False, n=frames),
-        row("linearity_r", r, better=True, n=frames),
-        row("closed_above_rest", closed - result.rest, better=False, n=result.levels[0].measured.size),
-        row("pressed_above_rest", pressed - result.rest, better=False, n=result.pressed.measured.size),
-        row("smallest_open_aperture", result.smallest_open(), better=False, n=frames),
-        row("closed_read_as_open_share", shut_as_open, better=False, n=2 * result.pressed.measured.size),
-        row("open_read_as_closed_share", open_as_shut, better=False, n=frames),
-    ]
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; 0 done, 1 failure."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibrate_aperture", description=__doc__)
+    parser.add_argument("--portrait", type=Path, action="append", default=[], help="a photo; may be repeated")
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="results file; rows are merged by case")
+    parser.add_argument("--sheet", type=Path, help="write a picture of all mouths here")
+    args = parser.parse_args(arguments)
+    try:
+        pipeline = LocalPipeline()
+        faces = {"presenter": presenter_face(pipeline)}
+        for number, photo in enumerate(args.portrait, start=1):
+            faces["portrait" if number == 1 else f"portrait{number}"] = portrait_face(pipeline, photo)
+        meter = face_mesh_meter(face_weights_dir())
+        photos = "".join(f" --portrait {photo.name}" for photo in args.portrait)
+        run = describe_run(f"python -m benchmarks.calibrate_aperture{photos}")
+        for name, face in faces.items():
+            idle = meter.measure_video(face.film(face.idle(IDLE_LOOP_FRAMES)))
+            result = calibrate(face.film, meter, idle)
+            print_levels(name, result)
+            records = calibration_records(run, name, result)
+            print(format_table(records), flush=True)
+            write_records(args.out, records)
+        if args.sheet is not None:
+            cv2.imwrite(str(args.sheet), sheet(faces, FaceMesh(face_weights_dir()))[..., ::-1])
+    except LiveAnchorError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
-def _exp(action_values: dict[str, float]) -> torch.Tensor:
-    unknown = sorted(set(action_values) - set(ACTIONS))
-    if unknown:
-        raise InvalidInputError("action_values", ", ".join(unknown), ", ".join(ACTIONS))
-    vector = torch.zeros(len(ACTIONS))
-    for name, value in action_values.items():
-        vector[ACTION_INDEX[name]] = value
-    return actions_to_exp(vector)
+if __name__ == "__main__":
+    sys.exit(main())

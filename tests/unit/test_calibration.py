@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmarks.aperture import Apertures, NoFaceError
-from benchmarks.calibrate_aperture import (
+from benchmarks.calibration import (
     OPENINGS,
     calibrate,
     calibration_records,
