@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
 from kernels.errors import InvalidInputError
@@ -17,7 +17,7 @@ BLOCK_SAMPLES = SAMPLE_RATE_HZ
 """Samples per `AudioChunk` of a clip that is already in memory."""
 
 
-async def audio_blocks(pcm: F32) -> AsyncIterator[AudioChunk]:
+async def audio_blocks(pcm: F32) -> AsyncGenerator[AudioChunk, None]:
     """Samples in memory as a source for a session."""
     for start in range(0, len(pcm), BLOCK_SAMPLES):
         yield AudioChunk(pcm[start : start + BLOCK_SAMPLES], start)
@@ -25,7 +25,7 @@ async def audio_blocks(pcm: F32) -> AsyncIterator[AudioChunk]:
 
 async def clip_batches(
     pcm: F32, avatar: Avatar, stages: Stages, settings: SessionSettings, seed: int
-) -> AsyncIterator[Nv12RectBatch]:
+) -> AsyncGenerator[Nv12RectBatch, None]:
     """Rectangles of a whole clip, exactly ceil(samples * fps / 16000) of them.
 
     Raises:
@@ -51,7 +51,7 @@ def paint_batch(painter: CanvasPainter, batch: Nv12RectBatch) -> Iterator[Nv12Ca
 
 async def clip_canvases(
     pcm: F32, avatar: Avatar, stages: Stages, settings: SessionSettings, seed: int
-) -> AsyncIterator[Nv12Canvas]:
+) -> AsyncGenerator[Nv12Canvas, None]:
     """Pictures of a whole clip; each is valid until the next one is asked for."""
     painter = CanvasPainter(avatar, settings.colour)
     batches = clip_batches(pcm, avatar, stages, settings, seed)

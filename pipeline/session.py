@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 import numpy as np
@@ -18,7 +18,7 @@ from pipeline.types import AudioChunk, MotionChunk, Nv12RectBatch
 
 async def rechunk(
     hops: AsyncIterator[MotionChunk], size: int, need_following: bool
-) -> AsyncIterator[tuple[MotionChunk, bool]]:
+) -> AsyncGenerator[tuple[MotionChunk, bool], None]:
     """Hops of any length -> chunks of `size` frames; the last may be shorter.
 
     Args:
@@ -42,7 +42,7 @@ async def rechunk(
         yield MotionChunk(pending, first), False
 
 
-async def stride_two(hops: AsyncIterator[MotionChunk]) -> AsyncIterator[MotionChunk]:
+async def stride_two(hops: AsyncIterator[MotionChunk]) -> AsyncGenerator[MotionChunk, None]:
     """The stride-2 cadence: odd frames become the midpoint of their neighbours, one hop later than without.
 
     Args:
@@ -59,7 +59,7 @@ async def stride_two(hops: AsyncIterator[MotionChunk]) -> AsyncIterator[MotionCh
 
 async def run_session(
     source: AsyncIterator[AudioChunk], stages: Stages, avatar_id: str, settings: SessionSettings, seed: int
-) -> AsyncIterator[Nv12RectBatch]:
+) -> AsyncGenerator[Nv12RectBatch, None]:
     """Drive one session to the end of its audio.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class SpeechMotion:
         self.neural_hops = 0
         self.idle_hops = 0
 
-    async def run(self, source: AsyncIterator[AudioChunk]) -> AsyncIterator[MotionChunk]:
+    async def run(self, source: AsyncIterator[AudioChunk]) -> AsyncGenerator[MotionChunk, None]:
         """Consume the audio and yield motion hop by hop, the last one cut to the length of the audio."""
         async for chunk in source:
             self._buffer.append(chunk.pcm)

@@ -24,6 +24,7 @@ class FakeStages:
         windows: Every feature window that was asked for, by first row.
         requests: Every render request.
         render_gate: When set, render calls wait for it.
+        announced: Set once `announce_at` render calls are in flight.
         in_flight: Render calls that have begun and not ended; `peak` is the most there ever were.
     """
 
@@ -31,6 +32,8 @@ class FakeStages:
     windows: dict[int, F32] = field(default_factory=dict)
     requests: list[RenderRequest] = field(default_factory=list)
     render_gate: asyncio.Event | None = None
+    announce_at: int = 1
+    announced: asyncio.Event = field(default_factory=asyncio.Event)
     in_flight: int = 0
     peak: int = 0
 
@@ -46,6 +49,8 @@ class FakeStages:
         self.requests.append(request)
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
+        if self.in_flight >= self.announce_at:
+            self.announced.set()
         try:
             if self.render_gate is not None:
                 await self.render_gate.wait()

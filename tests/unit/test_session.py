@@ -90,7 +90,9 @@ def test_a_fade_starts_where_the_speech_ended_and_never_jumps() -> None:
     fade = IdleFade.from_pose(np.ones(265, np.float32), idle[0], 8)
     pose = fade.apply(idle, 8)[:, 1]
     assert 0.9 < pose[0] < 1.0 and np.all(np.diff(pose) <= 0) and pose[-1] == 0.0
-    np.testing.assert_array_equal(np.concatenate([fade.apply(idle[:5], 8), fade.apply(idle[5:], 13)]), fade.apply(idle, 8))
+    np.testing.assert_array_equal(
+        np.concatenate([fade.apply(idle[:5], 8), fade.apply(idle[5:], 13)]), fade.apply(idle, 8)
+    )
 
 
 async def hops_of(lengths: list[int]) -> AsyncIterator[MotionChunk]:
@@ -142,10 +144,9 @@ def test_a_session_draws_every_frame_in_order(fps: int, frames: int) -> None:
 
 def test_no_more_work_in_flight_than_credits() -> None:
     async def run() -> int:
-        stages = FakeStages(render_gate=asyncio.Event())
+        stages = FakeStages(render_gate=asyncio.Event(), announce_at=2)
         task = asyncio.create_task(consume(SessionSettings(credits=2), stages, 16_000 * 10))
-        while stages.in_flight < 2:
-            await asyncio.sleep(0)
+        await stages.announced.wait()
         for _ in range(50):
             await asyncio.sleep(0)
         assert stages.render_gate is not None
@@ -160,8 +161,7 @@ def test_leaving_early_cancels_what_is_in_flight() -> None:
     async def run() -> FakeStages:
         stages = FakeStages(render_gate=asyncio.Event())
         task = asyncio.create_task(consume(SessionSettings(), stages, 16_000 * 10))
-        while not stages.in_flight:
-            await asyncio.sleep(0)
+        await stages.announced.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
