@@ -17,14 +17,14 @@ from benchmarks.boundaries import (
 )
 from benchmarks.encode_speed import converting_encode_fps, encode_fps, nv12_psnr_db
 from benchmarks.held_out import labelled_sentence
-from benchmarks.lip_sync import AFTER_SPEECH_S, best_lag
+from benchmarks.lip_sync import AFTER_SPEECH_S, best_lag, pooled_r
 from benchmarks.lip_sync_records import closures_record, correlation_record, lag_record, silence_record
 from benchmarks.local_face import large_presenter_face, portrait_face, wav_of
 from benchmarks.main_job import SUITE, CaseLeftOut, MainJob, Measure
 from benchmarks.motion_speed import measure as measure_motion_speed
 from benchmarks.real_speech import load as load_real_speech
 from benchmarks.record import BenchmarkRecord, make_record
-from benchmarks.speaking import SILENCE_S, silence_shares, spoken_clips
+from benchmarks.speaking import SILENCE_S, ceiling_clips, silence_shares, spoken_clips
 from kernels.errors import InvalidInputError
 from pipeline.audio_in import decode_audio
 from pipeline.config import EncoderSettings
@@ -67,7 +67,8 @@ def real_lips(job: MainJob) -> list[BenchmarkRecord]:
         raise CaseLeftOut(str(error)) from error
     sentences = [labelled_sentence(f"{u.voice} #{i}", u.audio, u.phones) for i, u in enumerate(spoken)]
     clips = spoken_clips(job.presenter, job.meter, sentences)
-    return [correlation_record(job.run, SUITE, "lip_sync_r_real", clips, None)]
+    ceiling = pooled_r(ceiling_clips(job.presenter, job.meter, sentences))
+    return [correlation_record(job.run, SUITE, "lip_sync_r_real", clips, ceiling)]
 
 
 def silence(job: MainJob) -> list[BenchmarkRecord]:
