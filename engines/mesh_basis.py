@@ -66,9 +66,9 @@ def _mouth_frame(frame: FaceFrame) -> NDArray[np.float32]:
 
 def _border_window(points: F64) -> F64:
     """0 on the crop's border, 1 from 40 px inside (16 px at the bottom, where the neck is already still), smooth; (n,)."""
-    ends = np.minimum(points, CROP - 1 - points)
-    upright = np.where(points[:, 1] > CROP / 2, ends[:, 1] * 2.5, ends[:, 1])
-    distance = np.minimum(ends[:, 0], upright) - FACE_CELL
+    ends = np.minimum(points, CROP - 1 - points) - FACE_CELL
+    ends[:, 1] *= np.where(points[:, 1] > CROP / 2, 2.5, 1.0)
+    distance = ends.min(-1)
     t = np.clip(distance / 40.0, 0.0, 1.0)
     result: F64 = t * t * (3 - 2 * t)
     return result
