@@ -1,0 +1,279 @@
+"""Finished files that can be fetched for a while: on any fsspec URI, bounded in bytes, with expiry and tombstones.
+
+Everything that must be known about a result is in file names, so one listing is enough to tidy up and several processes can share
+a place without a lock: `<id>.mp4` is a result, `<id>.gone` the tombstone of one that expired or had to make room. An id starts
+with the time at which it expires and ends with 80 random bits, so it cannot be guessed and is no path.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, cast
+
+import fsspec
+
+from engines.home import liveanchor_home
+from kernels.errors import InvalidInputError, LiveAnchorError
+
+TOMBSTONE_S: Final = 24 * 3600.0
+_TIME_DIGITS: Final = 12
+_RANDOM_BYTES: Final = 10
+_ID: Final = re.compile(f"[0-9a-f]{{{_TIME_DIGITS + 2 * _RANDOM_BYTES}}}")
+_FILE: Final = ".mp4"
+_GONE: Final = ".gone"
+_ALLOWED: Final = "the id of a result that POST /api/generate has answered"
+
+
+class ResultNotFoundError(InvalidInputError):
+    """No such result was ever made here, or it is long forgotten."""
+
+    code = "result_not_found"
+
+
+class ResultExpiredError(InvalidInputError):
+    """The result was here and is not any more."""
+
+    code = "result_expired"
+
+
+class ResultTooLargeError(InvalidInputError):
+    """One file is larger than everything that the store may hold."""
+
+    code = "result_too_large"
+
+
+class ResultsUnreachableError(LiveAnchorError):
+    """The place of the results does not answer.
+
+    Args:
+        uri: Which place.
+        reason: What it said.
+    """
+
+    code = "store_unreachable"
+    retryable = True
+
+    def __init__(self, uri: str, reason: str) -> None:
+        super().__init__(uri, reason)
+        self.uri = uri
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """One line with the store and its answer."""
+        return f"the results store {self.uri} does not answer: {self.reason}"
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """A result that can be fetched: its id, size in bytes, and the second since the epoch at which it expires."""
+
+    result_id: str
+    size: int
+    expires_at: float
+
+
+class PendingResult:
+    """A result that is being written; nobody can fetch it before `commit` has given its id.
+
+    Args:
+        store: Where it goes.
+        result_id: Its id.
+    """
+
+    def __init__(self, store: ResultsStore, result_id: str) -> None:
+        self._store = store
+        self.result_id = result_id
+        self._size = 0
+        self._open = True
+        with store.reaching():
+            self._file: BinaryIO = store.open_file(result_id, "wb")
+
+    def write(self, data: bytes) -> None:
+        """Append.
+
+        Raises:
+            ResultTooLargeError: The file alone is larger than the store.
+            ResultsUnreachableError: The place does not take it.
+        """
+        self._size += len(data)
+        if self._size > self._store.max_bytes:
+            allowed = f"a file of at most {self._store.max_bytes} bytes; POST /generate gives longer ones"
+            raise ResultTooLargeError("audio", "speech whose file is too large to be kept", allowed)
+        with self._store.reaching():
+            self._file.write(data)
+
+    def commit(self) -> StoredResult:
+        """Finish the file and make room for it; older results go first.
+
+        Raises:
+            ResultsUnreachableError: The place does not take it.
+        """
+        self._open = False
+        with self._store.reaching():
+            self._file.close()
+        self._store.tidy(keep=self.result_id)
+        return StoredResult(self.result_id, self._size, expiry_of(self.result_id))
+
+    def abandon(self) -> None:
+        """Leave nothing behind; does nothing after `commit`."""
+        if not self._open:
+            return
+        self._open = False
+        with self._store.reaching():
+            self._file.close()
+            self._store.remove(self.result_id)
+
+
+class ResultsStore:
+    """Create and read results. Safe to share between threads and processes.
+
+    Args:
+        uri: A folder, an fsspec URI such as `s3://bucket/results`, or empty for LIVEANCHOR_HOME.
+        max_bytes: Bound on all results together; while files are being written it may be exceeded by what is not finished yet.
+        ttl_s: Seconds for which a result can be fetched.
+        wall_clock: Seconds since the epoch.
+    """
+
+    def __init__(self, uri: str, max_bytes: int, ttl_s: float, wall_clock: Callable[[], float] = time.time) -> None:
+        self.uri = uri or str(liveanchor_home() / "results")
+        self.max_bytes = max_bytes
+        self._ttl_s = ttl_s
+        self._wall_clock = wall_clock
+        self._fs: Any
+        self._fs, self._root = fsspec.core.url_to_fs(self.uri)
+
+    def create(self) -> PendingResult:
+        """Begin a result.
+
+        Raises:
+            ResultsUnreachableError: The place does not answer.
+        """
+        with self.reaching():
+            self._fs.makedirs(self._root, exist_ok=True)
+        expires_ms = int((self._wall_clock() + self._ttl_s) * 1000)
+        return PendingResult(self, f"{expires_ms:0{_TIME_DIGITS}x}{secrets.token_hex(_RANDOM_BYTES)}")
+
+    def find(self, result_id: str) -> StoredResult:
+        """Look a result up.
+
+        Raises:
+            ResultNotFoundError: It never existed here, or its tombstone is gone.
+            ResultExpiredError: It expired, or made room for others.
+            ResultsUnreachableError: The place does not answer.
+        """
+        if not _ID.fullmatch(result_id):
+            raise _not_found(result_id)
+        expires_at, now = expiry_of(result_id), self._wall_clock()
+        with self.reaching():
+            size = self._size_of(result_id, _FILE)
+            if size is not None and now < expires_at:
+                return StoredResult(result_id, size, expires_at)
+            known = size is not None or self._size_of(result_id, _GONE) is not None
+            if size is not None:
+                self._retire(result_id)
+        if known and now < expires_at + TOMBSTONE_S:
+            raise ResultExpiredError("id", result_id, _ALLOWED, "this result is not kept any more; make it again")
+        raise _not_found(result_id)
+
+    def read(self, result_id: str, start: int, stop: int, piece_bytes: int = 256 * 1024) -> Iterator[bytes]:
+        """Bytes [start, stop) of a result in pieces.
+
+        A result that expires meanwhile is still read to its end where the place allows it (local folders do).
+
+        Raises:
+            ResultsUnreachableError: The place does not answer, or the file has gone.
+        """
+        with self.reaching():
+            file = self.open_file(result_id, "rb")
+        with file:
+            file.seek(start)
+            left = stop - start
+            while left > 0:
+                with self.reaching():
+                    data = file.read(min(piece_bytes, left))
+                if not data:
+                    raise ResultsUnreachableError(self.uri, "the file is shorter than it was")
+                left -= len(data)
+                yield data
+
+    def tidy(self, keep: str = "") -> None:
+        """Retire what has expired, then the oldest until the bound holds; forget old tombstones.
+
+        Args:
+            keep: A result that stays whatever its age.
+        """
+        now = self._wall_clock()
+        with self.reaching():
+            results, tombstones = self._listing()
+            total = sum(results.values())
+            for result_id in sorted(results):
+                if result_id != keep and (expiry_of(result_id) <= now or total > self.max_bytes):
+                    total -= results[result_id]
+                    self._retire(result_id)
+            for result_id in tombstones:
+                if expiry_of(result_id) + TOMBSTONE_S <= now:
+                    self._remove_file(result_id, _GONE)
+
+    def open_file(self, result_id: str, mode: str) -> BinaryIO:
+        """The file of a result."""
+        return cast(BinaryIO, self._fs.open(self._path(result_id, _FILE), mode))
+
+    def remove(self, result_id: str) -> None:
+        """Remove a result without a tombstone."""
+        self._remove_file(result_id, _FILE)
+
+    @contextmanager
+    def reaching(self) -> Iterator[None]:
+        """Turn what the place raises into our own error."""
+        try:
+            yield
+        except OSError as error:
+            raise ResultsUnreachableError(self.uri, error.strerror or type(error).__name__) from error
+
+    def _path(self, result_id: str, ending: str) -> str:
+        return f"{self._root}/{result_id}{ending}"
+
+    def _size_of(self, result_id: str, ending: str) -> int | None:
+        try:
+            return int(self._fs.info(self._path(result_id, ending))["size"])
+        except FileNotFoundError:
+            return None
+
+    def _retire(self, result_id: str) -> None:
+        self._fs.pipe_file(self._path(result_id, _GONE), b"")
+        self._remove_file(result_id, _FILE)
+
+    def _remove_file(self, result_id: str, ending: str) -> None:
+        try:
+            self._fs.rm_file(self._path(result_id, ending))
+        except FileNotFoundError:
+            return  # another process was faster
+
+    def _listing(self) -> tuple[dict[str, int], list[str]]:
+        """Sizes of results by id, and ids of tombstones."""
+        self._fs.invalidate_cache(self._root)
+        results: dict[str, int] = {}
+        tombstones: list[str] = []
+        for entry in self._fs.ls(self._root, detail=True):
+            stem, dot, ending = str(entry["name"]).rpartition("/")[2].rpartition(".")
+            if not _ID.fullmatch(stem):
+                continue
+            if dot + ending == _FILE:
+                results[stem] = int(entry["size"] or 0)
+            elif dot + ending == _GONE:
+                tombstones.append(stem)
+        return results, tombstones
+
+
+def expiry_of(result_id: str) -> float:
+    """Second since the epoch at which a result with this id expires."""
+    return int(result_id[:_TIME_DIGITS], 16) / 1000
+
+
+def _not_found(result_id: str) -> ResultNotFoundError:
+    return ResultNotFoundError("id", repr(result_id[:80]), _ALLOWED)
