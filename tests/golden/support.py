@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -35,9 +36,11 @@ def load_fill() -> ModuleType:
 FILL = load_fill()
 
 
+@cache
 def golden(name: str) -> Mapping[str, np.ndarray]:
     """One stored file of the golden set in use."""
-    return np.load(GOLDEN / f"{name}.npz")
+    with np.load(GOLDEN / f"{name}.npz") as archive:
+        return {key: archive[key] for key in archive.files}
 
 
 def normal(name: str, shape: tuple[int, ...], scale: float = 1.0) -> torch.Tensor:
@@ -50,11 +53,30 @@ def uniform(name: str, shape: tuple[int, ...], low: float, high: float) -> torch
     return torch.from_numpy(FILL.uniform(name, shape, SALT, low, high))
 
 
+@cache
 def filled(network: str) -> nn.Module:
-    """A Ditto network under the formula."""
+    """A Ditto network under the formula; filled once per process, so treat it as read-only."""
     module = build(f"ditto/{network}")
     FILL.fill_module(module, SALT)
-    return module
+    return module.requires_grad_(False)
+
+
+def bins(name: str) -> np.ndarray:
+    """Pose logits (1, 66) around a drawn angle, `bins(name)` of the golden README."""
+    centre = 33 + float(FILL.uniform(f"{name}/c", (1,), SALT, -4, 4)[0])
+    noise = FILL.normal64(f"{name}/n", (66,), SALT)
+    return (-((np.arange(66) - centre) ** 2) / 8 + 0.5 * noise).astype(np.float32)[None]
+
+
+def motion_info(name: str) -> dict[str, np.ndarray]:
+    """Motion of one face with its canonical keypoints, `motion_info(name)` of the golden README."""
+    return {
+        **{angle: bins(f"{name}/{angle}") for angle in ("pitch", "yaw", "roll")},
+        "t": FILL.normal(f"{name}/t", (1, 3), SALT, 0.05),
+        "exp": FILL.normal(f"{name}/exp", (1, 63), SALT, 0.02),
+        "scale": FILL.uniform(f"{name}/scale", (1, 1), SALT, 1.1, 1.5),
+        "kp": FILL.normal(f"{name}/kp", (1, 63), SALT, 0.3),
+    }
 
 
 def manifest_shapes(network: str) -> dict[str, tuple[int, ...]]:

@@ -15,25 +15,9 @@ from pipeline.ditto.blink_schedule import blink_schedule
 from pipeline.ditto.motion_fields import mirror_index, smooth_fields, to_degrees
 from pipeline.ditto.motion_stitch import FrameControl, MotionStitch, StitchOptions
 from pipeline.types import F32
-from tests.golden.support import FILL, SALT, filled, golden
+from tests.golden.support import FILL, SALT, bins, filled, golden, motion_info
 
 MAX_ERROR = 1e-4
-
-
-def bins(name: str) -> F32:
-    centre = 33 + float(FILL.uniform(f"{name}/c", (1,), SALT, -4, 4)[0])
-    noise = FILL.normal64(f"{name}/n", (66,), SALT)
-    return (-((np.arange(66) - centre) ** 2) / 8 + 0.5 * noise).astype(np.float32)[None]
-
-
-def motion_info(name: str) -> dict[str, F32]:
-    return {
-        **{angle: bins(f"{name}/{angle}") for angle in ("pitch", "yaw", "roll")},
-        "t": FILL.normal(f"{name}/t", (1, 3), SALT, 0.05),
-        "exp": FILL.normal(f"{name}/exp", (1, 63), SALT, 0.02),
-        "scale": FILL.uniform(f"{name}/scale", (1, 1), SALT, 1.1, 1.5),
-        "kp": FILL.normal(f"{name}/kp", (1, 63), SALT, 0.3),
-    }
 
 
 def schedule(frames: int, gaps: int | Sequence[int]) -> list[int]:

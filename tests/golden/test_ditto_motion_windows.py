@@ -16,8 +16,7 @@ from pipeline.ditto.condition import Condition, emotion_sequence
 from pipeline.ditto.motion_fields import to_vector
 from pipeline.ditto.motion_windows import OnlineMotion, Sampler, WindowSettings, offline_motion
 from pipeline.types import F32
-from tests.golden.support import FILL, SALT, filled, golden, normal
-from tests.golden.test_ditto_motion_stitch import motion_info
+from tests.golden.support import FILL, SALT, filled, golden, motion_info, normal
 
 MAX_ERROR = 1e-5
 RESET = {"reset_every": 1, "reset_keeps": (0, 202)}

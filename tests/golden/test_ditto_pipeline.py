@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import cv2
 import numpy as np
 import pytest
@@ -16,8 +18,15 @@ from pipeline.ditto.put_back import blend_mask, put_back
 from pipeline.types import F32
 from tests.golden.support import FILL, SALT, golden
 
-COND = golden("condition_wav2feat")
-CROP = golden("crop")
+
+@pytest.fixture
+def cond() -> Mapping[str, np.ndarray]:
+    return golden("condition_wav2feat")
+
+
+@pytest.fixture
+def crop() -> Mapping[str, np.ndarray]:
+    return golden("crop")
 
 
 def condition(name: str, n_source: int, emotion: object) -> Condition:
@@ -38,17 +47,19 @@ def condition(name: str, n_source: int, emotion: object) -> Condition:
         ("video_arr", "cond/video_arr", 6, "array", 595, 80),
     ],
 )
-def test_condition_rows(name: str, source: str, n_source: int, emotion: object, first: int, rows: int) -> None:
+def test_condition_rows(
+    name: str, source: str, n_source: int, emotion: object, first: int, rows: int, cond: Mapping[str, np.ndarray]
+) -> None:
     if emotion == "array":
         emotion = FILL.uniform("cond/video_arr/emo", (600, 8), SALT)
     made = condition(source, n_source, emotion).rows(np.zeros((rows, 1024), np.float32), first)
     assert made.shape == (rows, 1103) and made.dtype == np.float32
-    np.testing.assert_allclose(made[:, -79:], COND[f"cond_{name}__tail79"], atol=1e-6)
+    np.testing.assert_allclose(made[:, -79:], cond[f"cond_{name}__tail79"], atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "emotion"), [("4", 4), ("0", 0), ("7", 7), ("3_4", [3, 4])])
-def test_emotions(name: str, emotion: object) -> None:
-    np.testing.assert_allclose(emotion_sequence(emotion)[0], COND[f"emo_{name}"], atol=1e-6)
+def test_emotions(name: str, emotion: object, cond: Mapping[str, np.ndarray]) -> None:
+    np.testing.assert_allclose(emotion_sequence(emotion)[0], cond[f"emo_{name}"], atol=1e-6)
 
 
 @pytest.mark.parametrize("emotion", [8, -1, [], [[4], [9]]])
@@ -57,15 +68,15 @@ def test_unknown_emotions_are_refused(emotion: object) -> None:
         emotion_sequence(emotion)
 
 
-def test_mirror_index() -> None:
+def test_mirror_index(cond: Mapping[str, np.ndarray]) -> None:
     for count in (5, 1):
-        stored = COND[f"mirror_{count}"]
+        stored = cond[f"mirror_{count}"]
         made = [[mirror_index(i + offset, count) for i in range(len(stored))] for offset in (0, -3, -2, -1)]
         assert stored.tolist() in made
 
 
 @pytest.mark.parametrize("samples", [16000, 12345, 641, 44800])
-def test_feature_windows(samples: int) -> None:
+def test_feature_windows(samples: int, cond: Mapping[str, np.ndarray]) -> None:
     pcm = FILL.normal(f"wav/{samples}", (samples,), SALT, 0.1)
     index = 320 * np.arange(20)[:, None] + (7 * np.arange(1024)[None]) % 400
 
@@ -76,8 +87,8 @@ def test_feature_windows(samples: int) -> None:
     offline = offline_features(pcm, encode)
     online = np.concatenate([keep_frames(encode(window)) for window in online_windows(pcm)])
     for kind, made in (("wav2feat", offline), ("wav2feat_online", online)):
-        assert made.shape == tuple(COND[f"{kind}_{samples}__shape"])
-        np.testing.assert_allclose(made[:, ::16], COND[f"{kind}_{samples}__s16"], atol=1e-6)
+        assert made.shape == tuple(cond[f"{kind}_{samples}__shape"])
+        np.testing.assert_allclose(made[:, ::16], cond[f"{kind}_{samples}__s16"], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -90,19 +101,21 @@ def test_feature_windows(samples: int) -> None:
         ("lmk203_512_norot", 512, 2.3, -0.125, False),
     ],
 )
-def test_crop_geometry(name: str, side: int, scale: float, shift: float, turn: bool) -> None:
-    points = CROP[f"{name}__pts"]
+def test_crop_geometry(
+    name: str, side: int, scale: float, shift: float, turn: bool, crop: Mapping[str, np.ndarray]
+) -> None:
+    points = crop[f"{name}__pts"]
     square = face_square(points, scale=scale, shift_down=shift)
     matrices = crop_matrices(square, side, turn=turn)
-    np.testing.assert_allclose(square.centre, CROP[f"{name}__center"], atol=1e-3)
-    np.testing.assert_allclose(square.size, CROP[f"{name}__size"][0], atol=1e-3)
-    assert square.angle == pytest.approx(float(CROP[f"{name}__angle"]), abs=1e-5)
-    np.testing.assert_allclose(matrices.to_crop, CROP[f"{name}__M_o2c"], atol=5e-4)
-    np.testing.assert_allclose(matrices.to_image, CROP[f"{name}__M_c2o"], atol=5e-4)
-    np.testing.assert_allclose(transform_points(points, matrices.to_crop), CROP[f"{name}__pt_crop"], atol=2e-3)
+    np.testing.assert_allclose(square.centre, crop[f"{name}__center"], atol=1e-3)
+    np.testing.assert_allclose(square.size, crop[f"{name}__size"][0], atol=1e-3)
+    assert square.angle == pytest.approx(float(crop[f"{name}__angle"]), abs=1e-5)
+    np.testing.assert_allclose(matrices.to_crop, crop[f"{name}__M_o2c"], atol=5e-4)
+    np.testing.assert_allclose(matrices.to_image, crop[f"{name}__M_c2o"], atol=5e-4)
+    np.testing.assert_allclose(transform_points(points, matrices.to_crop), crop[f"{name}__pt_crop"], atol=2e-3)
     picture = FILL.int_image("crop/image", 480, 640, 3, SALT)
     cut = cv2.warpAffine(picture, matrices.to_crop[:2], (side, side), flags=cv2.INTER_LINEAR)
-    error = np.abs(cut.reshape(-1)[::17].astype(int) - CROP[f"{name}__img_sample_s17"])
+    error = np.abs(cut.reshape(-1)[::17].astype(int) - crop[f"{name}__img_sample_s17"])
     assert error.max() <= 2
 
 
@@ -111,10 +124,10 @@ def test_crop_refuses_other_landmarks() -> None:
         face_square(np.zeros((68, 2)), scale=1.5, shift_down=0.0)
 
 
-def test_eye_state() -> None:
+def test_eye_state(crop: Mapping[str, np.ndarray]) -> None:
     mesh = FILL.uniform("crop/lmk478", (2, 478, 3), SALT, 0.2, 0.8)
-    np.testing.assert_allclose(eye_open(mesh), CROP["eye_open"], atol=1e-4)
-    np.testing.assert_allclose(eye_ball(mesh), CROP["eye_ball"], atol=1e-5)
+    np.testing.assert_allclose(eye_open(mesh), crop["eye_open"], atol=1e-4)
+    np.testing.assert_allclose(eye_ball(mesh), crop["eye_ball"], atol=1e-5)
 
 
 def test_put_back() -> None:
@@ -124,6 +137,6 @@ def test_put_back() -> None:
     np.testing.assert_allclose(mask[:, 10], stored["mask_col10"], atol=1e-6)
     np.testing.assert_allclose(np.diagonal(mask), stored["mask_diag"], atol=1e-6)
     frame = FILL.int_image("putback/frame", 480, 640, 3, SALT)
-    crop = FILL.uniform("putback/render", (64, 64, 3), SALT, 0.0, 255.0).repeat(8, axis=0).repeat(8, axis=1)
-    made = put_back(frame, crop, stored["M_c2o"].astype(np.float32))
+    rendered = FILL.uniform("putback/render", (64, 64, 3), SALT, 0.0, 255.0).repeat(8, axis=0).repeat(8, axis=1)
+    made = put_back(frame, rendered, stored["M_c2o"].astype(np.float32))
     assert np.abs(made.reshape(-1)[::11].astype(int) - stored["numpy_sample_s11"]).max() <= 1
