@@ -36,7 +36,7 @@ OPENING_S: Final = 0.040
 TUCK_MIN_S: Final = 0.070
 PAUSE_MIN_S: Final = 0.150
 """A silence longer than this closes the mouth fully."""
-PRESS: Final = 0.5
+PRESS: Final = 0.8
 BESIDE_PAUSE_S: Final = 0.06
 BENEATH_CLOSURE: Final = 0.7
 """Gap target during /m b p/ before the closure window is applied, as a share of the neighbours' mean."""
@@ -90,7 +90,7 @@ def phones_to_actions(
 
     Returns:
         float32 (n_frames, n_actions) in the order of `engines.rig.ACTIONS`; only mouth actions are non-zero. During /m b p/ the
-        gap is -0.018 (pressed), in pauses exactly 0.
+        gap is -0.029 (pressed), in pauses exactly 0.
     """
     how = Style.draw(style) if isinstance(style, np.random.Generator) else style or Style()
     out = np.zeros((n_frames, len(ACTIONS)), np.float32)
@@ -118,7 +118,7 @@ def phones_to_actions(
         "jaw_open": gap * jaw_share / JAW_GAP,
         "lips_part": gap * (1.0 - jaw_share) / LIPS_GAP,
         "wide": wide * shape * (1.0 - 0.35 * closed),
-        "pucker": pucker * shape * (1.0 - 0.35 * closed),
+        "pucker": pucker * shape * (1.0 - 0.65 * closed),
         "press": PRESS * np.clip(closed * 1.6 - 0.6, 0.0, 1.0),
         "lower_tuck": 0.9 * tucked * (1.0 - closed) * active,
     }
