@@ -138,8 +138,9 @@ class MirroredAvatarStore:
     def list(self) -> list[AvatarSummary]:
         """All bundles of the remote place."""
         with self._reaching():
-            found: dict[str, bytes] = self._fs.cat(self._fs.glob(f"{self._root}/*/{MANIFEST_FILE}")) or {}
-        manifests = [Manifest.model_validate_json(data) for data in found.values()]
+            paths = self._fs.glob(f"{self._root}/*/{MANIFEST_FILE}")
+            found: list[bytes] = [self._fs.cat_file(path) for path in paths]
+        manifests = [Manifest.model_validate_json(data) for data in found]
         rows = [AvatarSummary(m.avatar_id, m.name, m.family, m.width, m.height) for m in manifests]
         return sorted(rows, key=lambda row: (row.name, row.avatar_id))
 

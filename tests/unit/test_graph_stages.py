@@ -1,0 +1,177 @@
+"""Stage calls across the graph without a cluster: deadlines, the one retry, cancellation, errors as they were raised."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray.serve")
+
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
+from ray.serve.exceptions import BackPressureError
+
+from deployments.affinity import preference
+from deployments.calls import AudioFacts, CallContext, MotionFacts, RifeFacts
+from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
+from deployments.graph_stages import call_stage, stage_info
+from deployments.placement import NoGpuError, choose_device
+from deployments.rife import check_rate
+from kernels.errors import InvalidInputError, LiveAnchorError
+
+
+@dataclass
+class Response:
+    """What a handle's method returns: awaitable, cancellable."""
+
+    answer: Callable[[], Awaitable[object]]
+    cancelled: bool = False
+
+    def __await__(self) -> Any:
+        return self.answer().__await__()
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+@dataclass
+class Method:
+    """A handle's method that answers from a list: a value, an error to raise, or seconds to hang (a float)."""
+
+    script: list[object]
+    calls: list[tuple[object, ...]] = field(default_factory=list)
+    responses: list[Response] = field(default_factory=list)
+
+    def remote(self, *args: object) -> Response:
+        self.calls.append(args)
+        step = self.script.pop(0)
+
+        async def answer() -> object:
+            if isinstance(step, BaseException):
+                raise step
+            if isinstance(step, float):
+                await asyncio.sleep(step)
+            return step
+
+        self.responses.append(Response(answer))
+        return self.responses[-1]
+
+
+def call(method: Method, budget_s: float = 5.0, **options: Any) -> Any:
+    return asyncio.run(call_stage("renderer", method, ("in",), session_id="s", budget_s=budget_s, **options))
+
+
+def test_an_answer_comes_back_and_the_context_goes_along() -> None:
+    method = Method(["out"])
+    assert call(method, epoch=3, clock=lambda: 50.0) == "out"
+    assert method.calls == [("in", CallContext("s", 5000.0, 3))]
+    assert not method.responses[0].cancelled
+
+
+@pytest.mark.parametrize("death", [ActorDiedError(), ActorUnavailableError("gone", b"x" * 16)])
+def test_a_dead_replica_is_asked_once_more_with_the_time_that_is_left(death: Exception) -> None:
+    now = iter([100.0, 100.0, 101.5])
+    retried: list[str] = []
+    method = Method([death, "out"])
+    assert call(method, clock=lambda: next(now), on_retry=retried.append) == "out"
+    assert [args[1].remaining_ms for args in method.calls] == [5000.0, 3500.0]  # type: ignore[attr-defined]
+    assert retried == ["renderer"]
+
+
+def test_two_deaths_are_reported() -> None:
+    method = Method([ActorDiedError(), ActorDiedError(), "never"])
+    with pytest.raises(StageLostError, match="2 attempts") as lost:
+        call(method)
+    assert lost.value.retryable and len(method.calls) == 2
+
+
+def test_silence_ends_at_the_deadline_and_the_call_is_cancelled() -> None:
+    method = Method([30.0])
+    with pytest.raises(DeadlineExceededError, match="50 ms"):
+        call(method, budget_s=0.05)
+    assert method.responses[0].cancelled
+
+
+def test_no_call_is_made_without_time() -> None:
+    method = Method(["out"])
+    with pytest.raises(DeadlineExceededError):
+        call(method, budget_s=0.0)
+    assert not method.calls
+
+
+def test_a_caller_that_goes_away_cancels_its_call() -> None:
+    async def go() -> Method:
+        method = Method([30.0])
+        task = asyncio.create_task(call_stage("renderer", method, (), session_id="s", budget_s=60))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return method
+
+    assert asyncio.run(go()).responses[0].cancelled
+
+
+def test_errors_arrive_as_they_were_raised() -> None:
+    """Ray wraps what another process raised; the wrapper's text is that process's traceback."""
+    raised = InvalidInputError("motion", "(3, 2)", "(n, 265)")
+    wrapped = RayTaskError("render", "Traceback (most recent call last): ...", raised).as_instanceof_cause()
+    assert isinstance(wrapped, LiveAnchorError) and str(wrapped) != str(raised)
+    with pytest.raises(InvalidInputError) as got:
+        call(Method([wrapped]))
+    assert got.value is raised and plain(raised) is raised
+    with pytest.raises(StageOverloadedError, match="7 calls"):
+        call(Method([BackPressureError(7, 5)]))
+
+
+def test_facts_of_the_stages_become_the_sessions_info() -> None:
+    info = stage_info("mini", AudioFacts("mini", 640, 1920), MotionFacts("mini", 8, 25))
+    assert (info.hop_frames, info.context_samples, info.history_frames) == (8, 640, 25)
+    assert info.doubles_in_motion_space
+
+
+def test_fifty_frames_are_refused_where_nothing_makes_them() -> None:
+    facts = RifeFacts(False, "this release carries no interpolation network")
+    check_rate(50, "mini", facts)
+    check_rate(25, "ditto", facts)
+    check_rate(50, "ditto", RifeFacts(True, ""))
+    with pytest.raises(InvalidInputError, match="no interpolation network") as refused:
+        check_rate(50, "ditto", facts)
+    assert refused.value.field == "fps" and refused.value.allowed == "25"
+
+
+def test_device_follows_the_share() -> None:
+    assert choose_device("auto", 0.3, True) == "cuda"
+    assert choose_device("auto", 0.3, False) == "cpu"  # a claimed GPU
+    assert choose_device("auto", 0.0, True) == "cpu"
+    assert choose_device("cpu", 1.0, True) == "cpu"
+    for share, available, reason in [(0.0, True, "no GPU share"), (1.0, False, "finds no GPU")]:
+        with pytest.raises(NoGpuError, match=reason):
+            choose_device("cuda", share, available)
+
+
+def test_everyone_prefers_the_same_home_and_a_new_replica_moves_few() -> None:
+    replicas = [f"r{i}" for i in range(4)]
+    avatars = [f"avatar-{i}" for i in range(400)]
+    homes = {one: replicas[preference(one, replicas, [0] * 4)[0]] for one in avatars}
+    assert homes == {one: replicas[preference(one, replicas, [0] * 4)[0]] for one in avatars}
+    counts = [list(homes.values()).count(one) for one in replicas]
+    assert min(counts) > 60, counts
+    larger = [*replicas, "r4"]
+    moved = [one for one in avatars if larger[preference(one, larger, [0] * 5)[0]] != homes[one]]
+    assert 40 < len(moved) < 130
+    assert all(larger[preference(one, larger, [0] * 5)[0]] == "r4" for one in moved), "only the new one wins any"
+
+
+def test_a_popular_avatar_spreads_as_its_home_fills() -> None:
+    replicas = [f"r{i}" for i in range(3)]
+    loads = [0, 0, 0]
+    for _ in range(30):
+        order = preference("popular", replicas, loads)
+        assert sorted(order) == [0, 1, 2]
+        loads[order[0]] += 1
+    assert max(loads) <= 13 and min(loads) > 0, loads  # 1.25 times the mean of 31 calls over 3
+    assert preference("anyone", [], []) == []
