@@ -133,6 +133,7 @@ def make_record(
     higher_is_better: bool,
     value: float | None = None,
     n: int | None = None,
+    spread: tuple[float, float] | None = None,
     baseline: str | None = None,
     baseline_value: float | None = None,
     floor_value: float | None = None,
@@ -148,6 +149,7 @@ def make_record(
         higher_is_better: True for rates, shares, correlations; False for times, errors. Gives `ratio` its direction.
         value: The pooled statistic where it is not the median of `samples`.
         n: Count behind `value` where it is not `len(samples)`.
+        spread: p5 and p95 where they are known already.
         baseline: What is compared with.
         baseline_value: Its number.
         floor_value: The bound of this design.
@@ -162,7 +164,9 @@ def make_record(
     ratio = None
     if baseline_value is not None and baseline_value > 0 and final > 0:
         ratio = final / baseline_value if higher_is_better else baseline_value / final
-    spread = np.percentile(data, (5, 95)) if data.size > 1 else None
+    if spread is None and data.size > 1:
+        low, high = np.percentile(data, (5, 95))
+        spread = (float(low), float(high))
     return BenchmarkRecord(
         suite=suite,
         case=case,

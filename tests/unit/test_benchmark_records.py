@@ -91,6 +91,13 @@ def test_pooled_value_and_count_may_differ_from_the_samples() -> None:
     assert (made.value, made.n, made.floor_value) == (0.62, 1500, 0.9)
 
 
+def test_a_known_spread_is_taken_as_it_is() -> None:
+    made = make_record(
+        RUN, suite="s", case="t", unit="ms", samples=[2.0], n=24, spread=(1.5, 3.0), higher_is_better=False
+    )
+    assert (made.value, made.n, made.p5, made.p95) == (2.0, 24, 1.5, 3.0)
+
+
 @pytest.mark.parametrize("samples", [[], [1.0, float("nan")], [float("inf")]])
 def test_samples_must_exist_and_be_finite(samples: list[float]) -> None:
     with pytest.raises(InvalidInputError):
