@@ -1,0 +1,1 @@
+"""What runs the Ditto family's networks: checkpoints, configuration, HuBERT, landmark models, picture synthesis."""
