@@ -78,10 +78,11 @@ def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
     x_min, x_max = float(upper_xy[0, 0]), float(upper_xy[-1, 0])
     span = max(x_max - x_min, 8.0)
     tall = max(float((lower_xy[:, 1] - upper_xy[:, 1]).max()), 3.0)
-    top = min(float(upper_xy[:, 1].min()) - 0.12 * span, brow_y)
+    room = max(float(upper_xy[:, 1].min()) - brow_y, 0.25 * tall + 4.0)
+    top = float(upper_xy[:, 1].min()) - 0.6 * room - 0.2 * tall
     x0, y0 = int(max(x_min - 0.1 * span, 0)), int(max(top, 0))
     x1 = int(min(x_max + 0.1 * span, fine.shape[1]))
-    y1 = int(min(float(lower_xy[:, 1].max()) + 1.5 * tall, fine.shape[0]))
+    y1 = int(min(float(lower_xy[:, 1].max()) + 1.05 * tall, fine.shape[0]))
     patch = fine[y0:y1, x0:x1].astype(np.float64)
     height, width = patch.shape[:2]
     columns = np.arange(width, dtype=np.float64)
@@ -145,7 +146,7 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
     thick = eye.strip[0] / (1.0 + LASH_THINNING * closing)
     strip_weight = (1.0 - _ease((above / thick - 0.45) * (1.0 / 0.55))) * _ease(1.0 + above / eye.strip[1])
     strip_weight = strip_weight * torch.maximum(eye.taper, 1.0 - closing)
-    fall = 1.0 - _ease((rows - bottom) / (1.3 * tall))
+    fall = 1.0 - _ease((rows - bottom) / (0.95 * tall))
     below = _shifted(eye, -low * eye.opening * fall)
     lashes = _shifted(eye, -up * eye.opening - (LASH_THINNING * closing) * above.clamp(min=0.0))
 

@@ -120,14 +120,19 @@ class MeshRenderer:
             ShapeError: Another shape, dtype or device, an empty batch, or non-finite values.
         """
         _validate_motion(motion)
+        limited = limit_motion(motion.to(self.device))
         if self.device.type != "cpu":
-            return self._draw(face, limit_motion(motion.to(self.device)))
+            return self._draw(face, limited, face.texture.repeat(len(motion), 1, 1, 1))
+        texture = face.texture.clone()
         frames = torch.empty((len(motion), CROP, CROP, 3), dtype=torch.uint8)
         for i in range(len(motion)):
-            frames[i] = self._draw(face, limit_motion(motion[i : i + 1]))[0]
+            self._draw(face, limited.frame(i), texture, frames[i : i + 1])
         return frames
 
-    def _draw(self, face: MeshFace, motion: Motion) -> torch.Tensor:
+    def _draw(
+        self, face: MeshFace, motion: Motion, texture: torch.Tensor, out: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Draw n frames; `texture` (n, 1024, 1024, 3) is scratch that holds the face's own, eyes excepted."""
         deformation = face.deformation
         pose = build_pose(deformation, motion.angles_deg, motion.translation, motion.scale)
         ones = torch.ones_like(motion.scale)[:, None]
@@ -137,14 +142,13 @@ class MeshRenderer:
         backward = invert(posed_displacement(deformation.face, deformation, expression, pose), FACE_CELL)
         lips = mouth_fields(deformation, coefficients, pose)
         join_fields(deformation, backward, *lips)
-        texture = face.texture.repeat(len(coefficients), 1, 1, 1)
         for eye, lids, gaze in (
             (face.right_eye, motion.lids[:, 0], motion.gaze[:, 0]),
             (face.left_eye, motion.lids[:, 1], motion.gaze[:, 1]),
         ):
             x, y, width, height = eye.box.tolist()
             texture[:, y : y + height, x : x + width] = render_eye(eye, lids, gaze)
-        frames = mesh_warp(texture, backward, FACE_CELL, texture_scale=float(TEXTURE_SCALE))
+        frames = mesh_warp(texture, backward, FACE_CELL, texture_scale=float(TEXTURE_SCALE), out=out)
         jaw = coefficients @ deformation.jaw_basis
         compose_mouth(frames, face.mouth, deformation, lips, jaw, motion, pose)
         return frames

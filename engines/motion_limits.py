@@ -6,7 +6,7 @@ least-squares action values and a rest that no action explains; both are limited
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Final
 
@@ -81,6 +81,10 @@ class Motion:
     highest: torch.Tensor
     widest: torch.Tensor
 
+    def frame(self, index: int) -> Motion:
+        """One frame as a batch of one."""
+        return Motion(*(getattr(self, item.name)[index : index + 1] for item in fields(self)))
+
 
 def soft_limit(value: torch.Tensor, limit: torch.Tensor | float, knee: float = KNEE) -> torch.Tensor:
     """Identity up to `knee * limit`, then level off towards `limit`; odd, smooth in value and slope."""
@@ -135,13 +139,20 @@ def _action_maps() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tens
     return basis, torch.linalg.pinv(basis.double()).float(), floors, rest
 
 
+def _rows_times(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+    """`rows @ matrix`, on the CPU row by row: a matrix product rounds differently for another number of rows."""
+    if rows.device.type != "cpu":
+        return rows @ matrix
+    return torch.stack([row @ matrix for row in rows])
+
+
 def _limit_actions(exp: torch.Tensor) -> torch.Tensor:
     basis, inverse, floors, rest_limits = (part.to(exp.device) for part in _action_maps())
     flat = exp.flatten(1)
-    actions = flat @ inverse
-    rest = soft_limit(flat - actions @ basis, rest_limits)
+    actions = _rows_times(flat, inverse)
+    rest = soft_limit(flat - _rows_times(actions, basis), rest_limits)
     limited = torch.where(actions > 0, soft_limit(actions, ACTION_HIGH, 1.0 / ACTION_HIGH), soft_limit(actions, floors))
-    return (limited @ basis + rest).reshape(exp.shape)
+    return (_rows_times(limited, basis) + rest).reshape(exp.shape)
 
 
 def _ease_bite(exp: torch.Tensor) -> torch.Tensor:

@@ -39,6 +39,7 @@ def mesh_warp(
     region_origin: Point = (0.0, 0.0),
     texture_origin: Point = (0.0, 0.0),
     texture_scale: float = 1.0,
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Sample `texture` through the backward displacement lattice.
 
@@ -49,6 +50,7 @@ def mesh_warp(
         region_origin: Crop pixel (x, y) of output pixel (0, 0).
         texture_origin: Crop pixel (x, y) of texel (0, 0).
         texture_scale: Texels per crop pixel.
+        out: Where to write, contiguous, shape and dtype of the result; None makes a new tensor.
 
     Returns:
         uint8 (n, gh * cell, gw * cell, C) on the device of `displacement`.
@@ -59,8 +61,8 @@ def mesh_warp(
     """
     _validate(texture, displacement, cell, texture_scale)
     if displacement.device.type == "cpu":
-        return _remap(texture, displacement, cell, region_origin, texture_origin, texture_scale)
-    return mesh_warp_reference(
+        return _remap(texture, displacement, cell, region_origin, texture_origin, texture_scale, out)
+    result = mesh_warp_reference(
         texture,
         displacement,
         cell,
@@ -68,6 +70,7 @@ def mesh_warp(
         texture_origin=texture_origin,
         texture_scale=texture_scale,
     )
+    return result if out is None else out.copy_(result)
 
 
 def mesh_warp_reference(
@@ -101,19 +104,25 @@ def _remap(
     region_origin: Point,
     texture_origin: Point,
     texture_scale: float,
+    out: torch.Tensor | None,
 ) -> torch.Tensor:
     n, gh, gw, _ = displacement.shape
     height, width = gh * cell, gw * cell
     channels = texture.shape[3]
     base_x, base_y = _axes(height, width, region_origin, texture_origin, texture_scale)
-    out = torch.empty((n, height, width, channels), dtype=torch.uint8)
+    shape = (n, height, width, channels)
+    if out is None:
+        out = torch.empty(shape, dtype=torch.uint8)
+    elif out.shape != shape or out.dtype != torch.uint8 or not out.is_contiguous():
+        raise ShapeError("out", f"{out.dtype} {tuple(out.shape)}", f"contiguous uint8 {shape}")
+    target = out.numpy()[..., 0] if channels == 1 else out.numpy()
     lattice = (displacement * texture_scale).contiguous().numpy()
     for i in range(n):
         coordinates = cv2.resize(lattice[i], (width, height), interpolation=cv2.INTER_LINEAR) if cell > 1 else lattice[i]
         coordinates[..., 0] += base_x
         coordinates[..., 1] += base_y[:, None]
         source = texture[i if texture.shape[0] > 1 else 0].numpy()
-        out[i] = torch.from_numpy(remap_bilinear(source, coordinates).reshape(height, width, channels))
+        remap_bilinear(source, coordinates, target[i])
     return out
 
 

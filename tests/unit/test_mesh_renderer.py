@@ -20,14 +20,13 @@ def draw(vectors: torch.Tensor, gap: float = 0.0) -> U8:
 
 
 def luma(picture: NDArray[Any]) -> NDArray[np.float64]:
-    result: NDArray[np.float64] = np.asarray(picture.astype(np.float64) @ np.array([0.299, 0.587, 0.114]))
-    return result
+    return np.asarray(picture.astype(np.float64) @ np.array([0.299, 0.587, 0.114]), np.float64)
 
 
 def mouth_column(picture: U8, gap: float = 0.0) -> NDArray[np.float64]:
     """Pixels down the middle of the mouth, 40 px above to 52 px below, RGB."""
     x, y = (int(v) for v in prepared(gap).mouth.centre)
-    return picture[y - 40 : y + 52, x - 1 : x + 2].mean(1).astype(np.float64)
+    return np.asarray(picture[y - 40 : y + 52, x - 1 : x + 2].mean(1), np.float64)
 
 
 def opening_px(picture: U8, gap: float = 0.0) -> int:
@@ -161,7 +160,8 @@ def test_the_batched_path_agrees_with_the_single_frame_path() -> None:
 
     vectors = random_motion(4, seed=9)
     with torch.inference_mode():
-        batched = MeshRenderer()._draw(prepared(), limit_motion(vectors)).numpy()
+        texture = prepared().texture.repeat(4, 1, 1, 1)
+        batched = MeshRenderer()._draw(prepared(), limit_motion(vectors), texture).numpy()
     difference = np.abs(batched.astype(int) - draw(vectors))
     assert difference.mean() < 0.05
     assert (difference > 12).mean() < 1e-4

@@ -56,6 +56,20 @@ def test_frames_do_not_depend_on_their_batch() -> None:
     assert all(torch.equal(together[i : i + 1], mesh_warp(texture(), lattice[i : i + 1], 8)) for i in range(3))
 
 
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_a_given_output_is_written(channels: int) -> None:
+    lattice = torch.randn(2, 8, 10, 2, generator=torch.Generator().manual_seed(1)) * 4
+    out = torch.zeros(2, 64, 80, channels, dtype=torch.uint8)
+    result = mesh_warp(texture(channels), lattice, 8, out=out)
+    assert result is out
+    assert torch.equal(out, mesh_warp(texture(channels), lattice, 8))
+
+
+def test_a_wrong_output_is_refused() -> None:
+    with pytest.raises(ShapeError):
+        mesh_warp(texture(), torch.zeros(1, 8, 10, 2), 8, out=torch.zeros(1, 64, 79, 3, dtype=torch.uint8))
+
+
 def test_samples_far_outside_repeat_the_edge() -> None:
     source = texture()
     out = mesh_warp(source, torch.full((1, 8, 10, 2), 1e6), 8)
