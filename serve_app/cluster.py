@@ -23,7 +23,7 @@ POLL_S = 0.25
 
 
 class ServiceFailedError(LiveAnchorError):
-    """The service did not come up.
+    """The service did not come up, or went away.
 
     Args:
         reason: What Ray Serve said.
@@ -37,7 +37,7 @@ class ServiceFailedError(LiveAnchorError):
 
     def __str__(self) -> str:
         """One line with the reason."""
-        return f"the service did not start: {self.reason}"
+        return f"the service is not running: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,9 @@ def connected(start: bool = True) -> Iterator[Cluster | None]:
     """
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # leftover threads of Ray Serve must not start another cluster at the end
+    os.environ["RAY_ENABLE_AUTO_CONNECT"] = (
+        "0"  # leftover threads of Ray Serve must not start another cluster at the end
+    )
     import ray
 
     owned = False
@@ -151,6 +153,12 @@ def service_url(found: dict[str, Any]) -> str | None:
     return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{options.get('port') or 8000}"  # noqa: S104
 
 
+def is_deployed(found: dict[str, Any]) -> bool:
+    """Whether the application is there: running, starting or being changed."""
+    status = found.get("applications", {}).get(APP_NAME, {}).get("status", "NOT_STARTED")
+    return status in ("RUNNING", "DEPLOYING", "UNHEALTHY")
+
+
 def wait_until_running(
     cluster: Cluster,
     timeout_s: float,
@@ -164,6 +172,7 @@ def wait_until_running(
     """
     deadline = clock() + timeout_s
     pause = threading.Event()
+    said = ""
     while True:
         found = details(cluster)
         application = found.get("applications", {}).get(APP_NAME, {})
@@ -174,7 +183,10 @@ def wait_until_running(
             raise ServiceFailedError(_reason(application))
         deployments = application.get("deployments", {})
         healthy = sum(1 for one in deployments.values() if one.get("status") == "HEALTHY")
-        on_status(f"starting, {healthy} of {len(deployments) or '?'} parts are up")
+        text = f"starting, {healthy} of {len(deployments) or '?'} parts are up"
+        if text != said:
+            on_status(text)
+            said = text
         if clock() > deadline:
             raise ServiceFailedError(f"still {status} after {timeout_s:.0f} s: {application.get('message', '')}")
         pause.wait(POLL_S)

@@ -90,22 +90,22 @@ def service(on_status: OnStatus = lambda text: None) -> Iterator[str]:
             raise InvalidInputError(URL_ENV, named, "an address such as http://127.0.0.1:8000")
         yield named
         return
-    from serve_app.cluster import connected, details, free_port, service_url, stop_service, submit, wait_until_running
+    from serve_app.cluster import connected, details, free_port, is_deployed, stop_service, submit, wait_until_running
     from serve_app.config import load_config
     from serve_app.declare import fit_to, serve_document
 
     on_status("connecting to Ray")
     with connected() as cluster:
         assert cluster is not None  # noqa: S101  # connected(start=True) always gives one
-        running = None if cluster.owned else service_url(details(cluster))
-        if running is not None:
-            yield running
+        if not cluster.owned and is_deployed(details(cluster)):
+            yield wait_until_running(cluster, START_S, on_status)
             return
         submit(cluster, serve_document(fit_to(load_config(), cluster.gpus), "127.0.0.1", free_port()))
         try:
             yield wait_until_running(cluster, START_S, on_status)
         finally:
-            stop_service(cluster)
+            if not cluster.owned:  # our own cluster ends as a whole, which is faster
+                stop_service(cluster)
 
 
 def _post(
@@ -179,13 +179,13 @@ def _progress(url: str, job_id: str, on_progress: OnProgress) -> Iterator[None]:
 
 def _refusal(url: str, answer: httpx.Response) -> LiveAnchorError:
     """The service's problem document as one of our errors."""
-    try:
-        problem = answer.json()
-    except ValueError:
-        problem = {}
-    detail = str(problem.get("detail") or answer.text[:500] or answer.reason_phrase)
+    if not answer.headers.get("content-type", "").startswith("application/problem+json"):
+        said = " ".join(answer.text[:300].split()) or answer.reason_phrase
+        return RemoteError(url, f"no LiveAnchor answers here (yet): {answer.status_code}, {said}")
+    problem = answer.json()
+    detail = str(problem.get("detail", ""))
     if 400 <= answer.status_code < 500:
-        return RefusedError(str(problem.get("title") or answer.status_code), detail)
+        return RefusedError(str(problem.get("title", "")), detail)
     return RemoteError(url, f"{answer.status_code}: {detail}")
 
 

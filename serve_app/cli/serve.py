@@ -12,6 +12,7 @@ import typer
 from serve_app.cli.console import existing_file, stderr, stdout
 
 START_S = 300.0
+WATCH_S = 10.0
 
 
 def serve(
@@ -29,7 +30,15 @@ def serve(
     Example: liveanchor serve --host 0.0.0.0 --port 8000
     """
     from engines.home import liveanchor_home
-    from serve_app.cluster import connected, submit, wait_until_running, write_document
+    from serve_app.cluster import (
+        ServiceFailedError,
+        connected,
+        details,
+        is_deployed,
+        submit,
+        wait_until_running,
+        write_document,
+    )
     from serve_app.config import load_config
     from serve_app.declare import fit_to, serve_document
 
@@ -50,4 +59,6 @@ def serve(
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        stop.wait()
+        while not stop.wait(WATCH_S):
+            if not is_deployed(details(cluster)):
+                raise ServiceFailedError("the application was removed from the cluster by someone else")

@@ -121,3 +121,10 @@ class Graph:
         for key, value in changes.items():
             one[key] = {**one[key], **value} if isinstance(value, dict) else value
         submit(self.cluster, document)
+
+    def change_args(self, args: dict[str, Any]) -> None:
+        """Change the application's own settings for good; Ray Serve replaces every replica."""
+        application = self.document["applications"][0]
+        for group, values in args.items():
+            application["args"][group] = {**application["args"].get(group, {}), **values}
+        submit(self.cluster, self.document)

@@ -8,10 +8,29 @@ from typing import Any
 
 import av
 
-from tests.ray.graph import Graph, speech_wav, wait_for
+from tests.ray.graph import STAGES, Graph, speech_wav, wait_for
 
 JOBS = 8
 SPEECH_S = 6.0
+
+
+def test_a_rolling_change_under_load_loses_no_job(graph: Graph) -> None:
+    """Changed `args` replace every replica; jobs under way finish where they are, later ones wait for the new replicas."""
+    wav = speech_wav(SPEECH_S)
+    expected = graph.post(wav, seed=1).content
+    before = {name: set(graph.pids(name)) for name in (*STAGES, "SessionHost")}
+    with ThreadPoolExecutor(4) as pool:
+        first = [pool.submit(graph.post, wav, f"rolling-a-{index}", 240.0, seed=1) for index in range(2)]
+        wait_for("jobs to be under way", lambda: sum(len(one.active_jobs) for one in graph.host_stats()) == 2, 30)
+        graph.change_args({"limits": {"max_audio_s": 599.0}})
+        later = [pool.submit(graph.post, wav, f"rolling-b-{index}", 240.0, seed=1) for index in range(2)]
+        answers = [job.result(timeout=240) for job in first + later]
+    assert [answer.status_code for answer in answers] == [200] * 4
+    for answer in answers:
+        with av.open(io.BytesIO(answer.content)) as container:
+            assert sum(1 for _ in container.decode(video=0)) == int(SPEECH_S * 25)
+    wait_for("all new", lambda: all(not before[name] & set(graph.pids(name)) for name in before), 90)
+    assert graph.post(wav, seed=1).content == expected
 
 
 def test_eight_jobs_take_the_renderer_to_two_nodes_and_back(graph: Graph, nodes: Any) -> None:
