@@ -1,0 +1,77 @@
+"""Fake Ditto checkpoint folders: the layout and signatures of the public ones, weights from the documented formula."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor
+
+from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
+from tests.golden.support import FILL, SALT, filled
+
+
+def checkpoint(name: str, state: dict[str, Tensor]) -> dict[str, Any]:
+    """What the public file of a network holds."""
+    if name == "stitch_network":
+        return {"retarget_shoulder": {f"module.{key}": value for key, value in state.items()}, "retarget_mouth": {}}
+    if name == "lmdm":
+        return {"model_state_dict": state}
+    return dict(state)
+
+
+def write_network(folder: Path, name: str, state: dict[str, Tensor] | None = None) -> Path:
+    """Write one network's file; its weights come from the formula unless given."""
+    path = folder / NETWORK_FILES[name]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(checkpoint(name, filled(name).state_dict() if state is None else state), path)
+    return path
+
+
+def write_hubert(folder: Path, *, free_batch: bool = False, name: str = "input_values") -> Path:
+    """An encoder with the public file's signature: (1, 6480) -> (20, 1024), one convolution of 400 samples every 320."""
+    kernel = FILL.normal("fake_hubert/weight", (1024, 1, 400), SALT, 0.2)
+    batch = "batch" if free_batch else 1
+    nodes = [
+        helper.make_node("Unsqueeze", [name, "axis"], ["wave"]),
+        helper.make_node("Conv", ["wave", "weight"], ["channels"], strides=[320]),
+        helper.make_node("Tanh", ["channels"], ["bounded"]),
+        helper.make_node("Transpose", ["bounded"], ["rows"], perm=[0, 2, 1]),
+    ]
+    if free_batch:
+        nodes[-1].output[0] = "encoding_out"
+        shape: list[Any] = ["batch", 20, 1024]
+    else:
+        nodes.append(helper.make_node("Squeeze", ["rows", "first"], ["encoding_out"]))
+        shape = [20, 1024]
+    constants = {
+        "weight": kernel.astype(np.float32),
+        "axis": np.array([1], np.int64),
+        "first": np.array([0], np.int64),
+    }
+    graph = helper.make_graph(
+        nodes,
+        "hubert",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [batch, 6480])],
+        [helper.make_tensor_value_info("encoding_out", TensorProto.FLOAT, shape)],
+        [numpy_helper.from_array(value, key) for key, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    path = folder / HUBERT_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, str(path))
+    return path
+
+
+def write_config(folder: Path, mode: str, kwargs: dict[str, Any]) -> Path:
+    """A configuration pickle as the public ones are laid out."""
+    name = "v0.4_hubert_cfg_trt_online.pkl" if mode == "online" else "v0.4_hubert_cfg_pytorch.pkl"
+    path = folder / "ditto_cfg" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pickle.dumps({"base_cfg": {}, "audio2motion_cfg": {}, "default_kwargs": kwargs}, 4))
+    return path
