@@ -79,7 +79,7 @@ def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
     span = max(x_max - x_min, 8.0)
     tall = max(float((lower_xy[:, 1] - upper_xy[:, 1]).max()), 3.0)
     room = max(float(upper_xy[:, 1].min()) - brow_y, 0.25 * tall + 4.0)
-    top = float(upper_xy[:, 1].min()) - 0.6 * room - 0.2 * tall
+    top = float(upper_xy[:, 1].min()) - 0.65 * room - 0.2 * tall
     x0, y0 = int(max(x_min - 0.1 * span, 0)), int(max(top, 0))
     x1 = int(min(x_max + 0.1 * span, fine.shape[1]))
     y1 = int(min(float(lower_xy[:, 1].max()) + 1.05 * tall, fine.shape[0]))
@@ -92,12 +92,13 @@ def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
     rows = np.arange(height, dtype=np.float64)[:, None]
     lid_room = np.maximum(upper - (brow_y - y0), 0.25 * tall + 4.0)
     taper = _smooth(0.05, 0.45, opening / tall)
-    ramp = _smooth(0.0, 1.0, (rows - (upper - 0.55 * lid_room)) / (0.42 * lid_room)) * taper
+    ramp = _smooth(0.0, 1.0, (rows - (upper - 0.60 * lid_room)) / (0.34 * lid_room)) * taper
     iris_x, iris_y, radius = _find_iris(patch, upper, lower, span)
     distance = np.hypot(columns[None, :] - iris_x, rows - iris_y) / radius
-    margin_distance = np.minimum(rows - upper, lower - rows)
-    around = (1.0 - _smooth(1.0, 2.1, distance)) * _smooth(0.1 * tall, 0.35 * tall, margin_distance)
-    iris = np.maximum(1.0 - _smooth(1.0, 1.15, distance), around)
+    iris = 1.0 - _smooth(1.0, 2.1, distance)
+    crease = 0.15 * np.exp(-(((rows - (upper - 0.42 * lid_room)) / (0.10 * lid_room + 1.0)) ** 2)) * taper
+    middle = (columns - (x_min + x_max) / 2 + x0) / (0.5 * span)
+    sheet = _lid_sheet(patch, upper, lower, lid_room, tall) * ((1.03 - 0.09 * middle**2) * (1.0 - crease))[..., None]
 
     def tensor(value: F64) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(value, dtype=np.float32))
@@ -107,14 +108,14 @@ def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
         source=_bytes(patch),
         source_planar=tensor(patch.transpose(2, 0, 1)),
         eyeball=_bytes(_extend_eyeball(patch, upper, lower, distance)),
-        sheet=tensor(_lid_sheet(patch, upper, lower, lid_room, tall).transpose(2, 0, 1)),
+        sheet=tensor(sheet.transpose(2, 0, 1)),
         sheet_ramp=tensor(ramp),
         upper=tensor(upper),
         opening=tensor(opening),
         iris=tensor(iris),
         taper=tensor(taper),
         units=tensor(np.array([span, span])),
-        strip=tensor(np.array([max(0.26 * tall, 3.0), max(0.09 * tall, 1.5), tall])),
+        strip=tensor(np.array([max(0.26 * tall, 3.0), max(0.12 * tall, 1.5), tall])),
     )
 
 
@@ -141,6 +142,8 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
 
     turn = -gaze[:, None, None] * eye.units * eye.iris[..., None]
     ball = _planar(mesh_warp(eye.eyeball, turn, 1))
+    turned = (gaze.abs().amax(-1) * 50.0 + up[:, 0, 0].abs() * 8.0).clamp(max=1.0)  # at rest the source itself
+    ball = torch.lerp(eye.source_planar, ball, turned[:, None, None, None])
     ball = ball * (1.0 - 0.30 * closing * torch.exp((above / (0.22 * tall)).clamp(max=0.0)))[:, None]
 
     thick = eye.strip[0] / (1.0 + LASH_THINNING * closing)
@@ -219,8 +222,9 @@ def _extend_eyeball(patch: F64, upper: F64, lower: F64, iris_distance: F64) -> F
     """The opening's colours continued behind the lids: mirrored, and sclera where the mirror would repeat the iris."""
     height, width = patch.shape[:2]
     rows = np.repeat(np.arange(height, dtype=np.float64)[:, None], width, 1)
-    top, bottom = upper + 1.5, np.maximum(lower - 1.0, upper + 2.0)
-    mirrored = np.where(rows < top - 2.5, np.minimum(2 * top - 2.5 - rows, bottom), rows)
+    inset = 0.10 * float((lower - upper).max())  # lashes and the edge of the lid stay behind
+    top, bottom = upper + 1.0 + inset, np.maximum(lower - 1.0, upper + 2.0 + inset)
+    mirrored = np.where(rows < top, np.minimum(2 * top - rows, bottom), rows)
     mirrored = np.where(rows > bottom + 2.0, np.maximum(2 * bottom + 2.0 - rows, top), mirrored)
     columns = np.repeat(np.arange(width, dtype=np.float64)[None, :], height, 0)
     places = np.stack([columns, mirrored], axis=-1).astype(np.float32)
@@ -266,5 +270,5 @@ def _lid_sheet(patch: F64, upper: F64, lower: F64, lid_room: F64, tall: float) -
     top = top * level
     t = _smooth(0.0, 1.0, (rows - upper_to) / np.maximum(lower_from - upper_to, 1.0))[..., None]
     mixed = 0.55 * top + 0.45 * bottom
-    result: F64 = 0.965 * (mixed * (1 - t) + (0.3 * mixed + 0.7 * bottom) * t)
+    result: F64 = 0.985 * (mixed * (1 - t) + (0.3 * mixed + 0.7 * bottom) * t)
     return result

@@ -29,6 +29,7 @@ JAW_TRAVEL = 0.34
 """How far the chin travels down at full jaw opening, in mouth widths."""
 UNCURL_PUCKER, UNCURL_JAW = 0.55, 0.35
 """Share of the mouth line's curvature (a smile) that a full pucker and a fully open jaw take away."""
+LEAST_KNOT_ANGLE = 0.08
 UPPER_LIP_CLOSING, LOWER_LIP_CLOSING = 0.40, 0.60
 JAW_CLOSING = 0.22
 LIP_SPREAD_UPPER, LIP_SPREAD_LOWER = 0.24, 0.30
@@ -243,7 +244,10 @@ def _lip_basis(u: F64, roundness: float) -> F64:
     def shapes(a: F64) -> F64:
         return np.stack([np.ones_like(a), np.cos(a), np.sin(a), np.sin(2 * a), np.sin(3 * a)], -1)
 
-    ellipse = shapes(angle) @ np.linalg.inv(shapes(angle[knots]))
+    at = angle[knots]
+    if np.diff(at).min() < LEAST_KNOT_ANGLE:  # landmarks in disorder: any even spacing is better
+        at = np.array([0.0, 1.2, np.pi / 2, np.pi - 1.2, np.pi])
+    ellipse = shapes(angle) @ np.linalg.inv(shapes(at))
     order = np.maximum.accumulate(u + np.arange(len(u)) * 1e-6)
     spline = np.asarray(PchipInterpolator(order[knots], np.eye(5))(order))
     result: F64 = roundness * ellipse + (1.0 - roundness) * spline
