@@ -129,6 +129,7 @@ DITTO: Final = WeightsEntry(
         revision="main",
         # the InsightFace models that lie beside these are licensed for non-commercial use only: never taken
         allow_patterns=(
+            "ditto_cfg/*.pkl",
             "ditto_pytorch/models/*.pth",
             "ditto_pytorch/aux_models/hubert_streaming_fix_kv.onnx",
             "ditto_pytorch/aux_models/landmark203.onnx",

@@ -64,7 +64,10 @@ def read_config_tree(folder: Path, mode: str, cache: Path | None = None) -> dict
         tree = read_plain_pickle(data, str(pickle))
         if not isinstance(tree, dict) or not isinstance(tree.get("default_kwargs"), dict):
             raise WeightsFileError(str(pickle), "default_kwargs", "is missing: this is no Ditto configuration")
-        write_tree(target, {**tree, _SOURCE_KEY: digest})
+        try:
+            write_tree(target, {**tree, _SOURCE_KEY: digest})
+        except OSError as error:
+            raise WeightsFileError(str(target), "", f"cannot be written ({error.strerror})") from error
     return tree
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from kernels.errors import InvalidInputError, LiveAnchorError
 from serve_app.cli.console import stderr, stdout
 
 app = typer.Typer(help="Weights on this machine: list, pull, verify.", no_args_is_help=True)
@@ -35,11 +36,14 @@ def pull(name: Annotated[str, typer.Argument(help="Name as `weights list` prints
     Example: liveanchor weights pull face
     """
     from engines.home import liveanchor_home
+    from engines.weights_content import check_content
     from engines.weights_pull import pull as fetch
 
     with stderr.status(f"pulling {name}"):
-        folder = fetch(name, liveanchor_home())
-    stdout.print(str(folder))
+        pulled = fetch(name, liveanchor_home())
+    with stderr.status(f"checking {name}"):
+        check_content(name, pulled.folder)
+    stdout.print(str(pulled))
 
 
 @app.command("import")
@@ -52,22 +56,35 @@ def import_folder(
     Example: liveanchor weights import ./checkpoints --name ditto
     """
     from engines.home import liveanchor_home
+    from engines.weights_content import check_content
     from engines.weights_pull import import_weights
 
+    if not folder.is_dir():
+        raise InvalidInputError("DIR", str(folder), "a folder with the weights")
+    with stderr.status(f"checking {name}"):
+        check_content(name, folder)
     stdout.print(str(import_weights(folder, name, liveanchor_home())))
 
 
 @app.command("verify")
 def verify() -> None:
-    """Check every pulled file against its recorded SHA-256; exit code 1 when one is missing or altered.
+    """Check every pulled file against its recorded SHA-256 and open it; exit code 1 when one is missing, altered or of no use.
 
     Example: liveanchor weights verify
     """
     from engines.home import liveanchor_home
+    from engines.weights_content import check_content
     from engines.weights_pull import verify_weights
 
     found = verify_weights(liveanchor_home())
+    damaged = any(status.state == "damaged" for status in found)
     for status in found:
         stdout.print(str(status), markup=False)
-    if any(status.state == "damaged" for status in found):
+        try:
+            if status.present:
+                check_content(status.name, status.folder)
+        except LiveAnchorError as error:
+            damaged = True
+            stdout.print(str(error), markup=False)
+    if damaged:
         raise typer.Exit(1)

@@ -1,0 +1,38 @@
+"""Do the files of a weight set hold what they must? Beyond sizes and digests: they are opened and loaded strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+
+def check_content(name: str, folder: Path) -> None:
+    """Open the files of a set as its family will; sets without such a check pass.
+
+    Args:
+        name: Name in the registry.
+        folder: Where the files lie.
+
+    Raises:
+        WeightsFileError: A file is missing, damaged, or of another network.
+        UnsafePickleError: A configuration asks for more than data.
+    """
+    if name in _CHECKS:
+        _CHECKS[name](folder)
+
+
+def _check_ditto(folder: Path) -> None:
+    from engines.ditto.checkpoints import check_networks
+    from engines.ditto.config import load_config
+    from engines.ditto.hubert import Hubert
+
+    check_networks(folder)
+    with TemporaryDirectory(prefix="liveanchor-") as cache:  # the folder may be somebody else's
+        load_config(folder, "offline", Path(cache))
+        load_config(folder, "online", Path(cache))
+    Hubert(folder)
+
+
+_CHECKS: Final[dict[str, Callable[[Path], None]]] = {"ditto": _check_ditto}
