@@ -89,8 +89,9 @@ async def run_job(
         )
         async with aclosing(clip):  # type: ignore[type-var]  # an async generator
             async for data in clip:
+                total_bytes = 0 if job.stream else len(data)  # a finished file comes in one
                 for start in range(0, len(data), PIECE_BYTES):
-                    events.put_nowait(JobBytes(data[start : start + PIECE_BYTES]))
+                    events.put_nowait(JobBytes(data[start : start + PIECE_BYTES], total_bytes))
 
     task = asyncio.create_task(work(), name=f"job-{job.job_id}")
     task.add_done_callback(lambda _: events.put_nowait(None))

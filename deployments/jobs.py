@@ -64,9 +64,10 @@ class JobProgress:
 
 @dataclass(frozen=True)
 class JobBytes:
-    """The next piece of the file."""
+    """The next piece of the file, and the size of the whole file: 0 while it is streamed and nobody knows."""
 
     data: bytes
+    total_bytes: int = 0
 
 
 @dataclass(frozen=True)
