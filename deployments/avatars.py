@@ -15,6 +15,7 @@ from engines.face_mesh import FaceMesh
 from kernels.errors import LiveAnchorError
 from pipeline.avatar_manifest import ARRAYS_FILE, MANIFEST_FILE, PREVIEW_FILE, BundleError, Manifest, read_manifest
 from pipeline.avatar_store import AvatarNotFoundError, AvatarStore, AvatarSummary, avatars_dir, check_avatar_id
+from pipeline.portrait import DEFAULT_LIMITS, PortraitLimits
 from pipeline.portrait_header import sniff
 from pipeline.presenter.avatar import default_avatar
 from pipeline.registration import VIDEO_KINDS, register_portrait, register_video
@@ -90,7 +91,9 @@ def default_of(store: Avatars) -> Avatar:
     return default_avatar(cast(AvatarStore, store))  # it only asks for put, get, delete and root
 
 
-def avatar_from_file(data: bytes, face_mesh: FaceMesh, name: str = "") -> Avatar:
+def avatar_from_file(
+    data: bytes, face_mesh: FaceMesh, name: str = "", limits: PortraitLimits = DEFAULT_LIMITS
+) -> Avatar:
     """Make a presenter of an uploaded picture or video, told apart by content.
 
     Raises:
@@ -98,7 +101,7 @@ def avatar_from_file(data: bytes, face_mesh: FaceMesh, name: str = "") -> Avatar
     """
     if sniff(data[:SNIFF_BYTES]) in VIDEO_KINDS:
         return register_video(data, face_mesh, name)
-    return register_portrait(data, face_mesh, name)
+    return register_portrait(data, face_mesh, name, limits)
 
 
 class MirroredAvatarStore:

@@ -76,6 +76,13 @@ class DeadlineSettings(Settings):
         return self.job_base_s + audio_s * self.job_per_audio_s
 
 
+class PortraitSettings(Settings):
+    """What a portrait picture may be; see `pipeline.portrait.PortraitLimits`."""
+
+    max_bytes: int = Field(25 * 2**20, ge=1, description="Largest file.")
+    max_pixels: int = Field(50_000_000, ge=2**14, description="Most pixels, checked before any is decoded.")
+
+
 class SessionHostSettings(Settings):
     """What `SessionHost` needs."""
 
@@ -85,6 +92,7 @@ class SessionHostSettings(Settings):
     deadlines: DeadlineSettings = DeadlineSettings()
     max_audio_s: float = Field(600.0, gt=0, le=36_000, description="Longest speech of a file job.")
     max_upload_bytes: int = Field(256 * 2**20, ge=1, description="Largest upload.")
+    portrait: PortraitSettings = PortraitSettings()
 
 
 class DeploymentSettings(Settings):

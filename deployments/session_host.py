@@ -23,6 +23,7 @@ from deployments.rife import check_rate, doubles_in_motion_space
 from deployments.stage_worker import replica_id
 from pipeline.avatar_store import AvatarSummary
 from pipeline.local import load_face_mesh
+from pipeline.portrait import PortraitLimits
 from pipeline.stages import StageInfo
 from pipeline.types import Avatar
 
@@ -121,7 +122,10 @@ class SessionHostReplica:
         Raises:
             PortraitError: Its `code` says why not.
         """
-        avatar = await asyncio.to_thread(lambda: self._store.put(avatar_from_file(data, load_face_mesh(), name)))
+        limits = PortraitLimits(self._settings.portrait.max_bytes, self._settings.portrait.max_pixels)
+        avatar = await asyncio.to_thread(
+            lambda: self._store.put(avatar_from_file(data, load_face_mesh(), name, limits))
+        )
         return _summary(avatar)
 
     async def list_avatars(self) -> list[AvatarSummary]:
