@@ -20,6 +20,7 @@ from deployments.config import (
     DeadlineSettings,
     DeploymentSettings,
     ModelSettings,
+    PortraitSettings,
     RendererSettings,
     SessionHostSettings,
     StageName,
@@ -37,9 +38,21 @@ class LimitSettings(Settings):
     """What callers may ask for."""
 
     max_upload_bytes: int = Field(256 * 2**20, ge=1, le=4 * 2**30, description="Largest request body.")
+    max_json_bytes: int = Field(32 * 2**20, ge=1, le=2**30, description="Largest request body in JSON with base64.")
+    max_buffered_bytes: int = Field(
+        512 * 2**20, ge=1, description="Uploads in memory at once, per ingress replica; more get 503."
+    )
+    max_portrait_bytes: int = Field(25 * 2**20, ge=1, le=2**30, description="Largest portrait picture.")
+    max_portrait_pixels: int = Field(50_000_000, ge=2**14, le=2**30, description="Most pixels of a portrait picture.")
     max_audio_s: float = Field(600.0, gt=0, le=36_000, description="Longest speech of one job.")
     max_jobs: int = Field(16, ge=1, le=10_000, description="File jobs at once, per ingress replica; more get 503.")
     retry_after_s: float = Field(5.0, gt=0, le=3600, description="Retry-After of a 503.")
+
+    @model_validator(mode="after")
+    def _one_upload_fits(self) -> Self:
+        if self.max_buffered_bytes < max(self.max_upload_bytes, self.max_json_bytes):
+            raise ValueError("max_buffered_bytes must hold one upload: at least max_upload_bytes and max_json_bytes")
+        return self
 
 
 class StoreSettings(Settings):
@@ -49,6 +62,15 @@ class StoreSettings(Settings):
     results: str = Field("", description="Finished files of POST /api/generate.")
     results_max_bytes: int = Field(2 * 2**30, ge=2**20, description="Oldest results go first above this.")
     results_ttl_s: float = Field(3600.0, gt=0, description="A result can be fetched for this long.")
+
+
+class HttpSettings(Settings):
+    """How the service shows itself to browsers."""
+
+    cors_origins: tuple[str, ...] = Field(
+        (),
+        description="Origins (https://news.example) whose pages may call this service; none by default, `*` for all.",
+    )
 
 
 class BatchesSettings(Settings):
@@ -116,6 +138,7 @@ class AppConfig(BaseSettings):
     encoder: EncoderSettings = EncoderSettings()
     limits: LimitSettings = LimitSettings()
     stores: StoreSettings = StoreSettings()
+    http: HttpSettings = HttpSettings()
     batches: BatchesSettings = BatchesSettings()
     deadlines: DeadlineSettings = DeadlineSettings()
     renderer_cache_bytes: int = Field(512 * 2**20, ge=2**20, description="Prepared faces kept per renderer replica.")
@@ -160,6 +183,9 @@ class AppConfig(BaseSettings):
             deadlines=self.deadlines,
             max_audio_s=self.limits.max_audio_s,
             max_upload_bytes=self.limits.max_upload_bytes,
+            portrait=PortraitSettings(
+                max_bytes=self.limits.max_portrait_bytes, max_pixels=self.limits.max_portrait_pixels
+            ),
         )
 
     def ingress(self) -> ApiSettings:
@@ -167,12 +193,15 @@ class AppConfig(BaseSettings):
         return ApiSettings(
             session=self.session,
             max_upload_bytes=self.limits.max_upload_bytes,
+            max_json_bytes=self.limits.max_json_bytes,
+            max_buffered_bytes=self.limits.max_buffered_bytes,
             max_audio_s=self.limits.max_audio_s,
             max_jobs=self.limits.max_jobs,
             retry_after_s=self.limits.retry_after_s,
             results=self.stores.results,
             results_max_bytes=self.stores.results_max_bytes,
             results_ttl_s=self.stores.results_ttl_s,
+            cors_origins=self.http.cors_origins,
         )
 
 

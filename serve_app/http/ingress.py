@@ -9,6 +9,8 @@ from ray import serve
 from ray.serve.handle import DeploymentHandle
 
 from serve_app.http.api import create_api
+from serve_app.http.ray_host import RayHost
+from serve_app.http.ray_mirror import RayMirror
 from serve_app.http.settings import ApiSettings
 
 
@@ -22,11 +24,11 @@ class _Ingress:
 
     def __init__(self, host: DeploymentHandle[Any], settings: ApiSettings) -> None:
         self._host = host
-        self._settings = settings
+        self._settings = settings.model_copy(update={"proxy_echoes_request_id": True})
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Called by Ray Serve in each replica, once the handle is there."""
-        return create_api(self._host, self._settings)
+        return create_api(RayHost(self._host), self._settings, RayMirror())
 
 
 IngressReplica: type[Any] = serve.ingress(None)(_Ingress)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from pipeline.config import SessionSettings, Settings
 
@@ -12,9 +14,23 @@ class ApiSettings(Settings):
 
     session: SessionSettings = SessionSettings()
     max_upload_bytes: int = Field(256 * 2**20, ge=1)
+    max_json_bytes: int = Field(32 * 2**20, ge=1)
+    max_buffered_bytes: int = Field(512 * 2**20, ge=1)
     max_audio_s: float = Field(600.0, gt=0)
     max_jobs: int = Field(16, ge=1)
     retry_after_s: float = Field(5.0, gt=0)
     results: str = ""
     results_max_bytes: int = Field(2 * 2**30, ge=2**20)
     results_ttl_s: float = Field(3600.0, gt=0)
+    cors_origins: tuple[str, ...] = ()
+    proxy_echoes_request_id: bool = Field(
+        False, description="The proxy in front puts X-Request-Id into the answer itself, so the application must not."
+    )
+
+    @model_validator(mode="after")
+    def _one_upload_fits(self) -> Self:
+        if self.max_buffered_bytes < self.max_upload_bytes:
+            raise ValueError(
+                f"max_buffered_bytes ({self.max_buffered_bytes}) must hold one upload of max_upload_bytes ({self.max_upload_bytes})"
+            )
+        return self

@@ -27,7 +27,8 @@ from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, 
 from kernels.errors import InvalidInputError
 from pipeline.config import EncoderSettings, SessionSettings
 from pipeline.types import Avatar, FaceRect
-from serve_app.http.jobs import job_events, started_job
+from serve_app.http.ray_host import RayHost
+from serve_app.http.services import start_job
 from tests.unit.fake_stages import FakeStages
 
 
@@ -92,7 +93,9 @@ def test_events_of_a_job(stream: bool) -> None:
 
 def test_no_piece_is_larger_than_any_transport_takes() -> None:
     events = asyncio.run(collect(events_of(prepared(3.0), FakeStages())))
-    assert all(0 < len(event.data) <= PIECE_BYTES for event in events if isinstance(event, JobBytes))
+    pieces = [event for event in events if isinstance(event, JobBytes)]
+    assert all(0 < len(piece.data) <= PIECE_BYTES for piece in pieces)
+    assert {piece.total_bytes for piece in pieces} == {sum(len(piece.data) for piece in pieces)}
 
 
 def test_leaving_early_cancels_what_is_in_work() -> None:
@@ -166,8 +169,17 @@ JOB = FileJob("j", b"", None, SessionSettings())
 STREAMED = FileJob("j", b"", None, SessionSettings(), stream=True)
 
 
+async def started_job(host: Host, job: FileJob) -> tuple[JobStarted, AsyncGenerator[bytes, None]]:
+    started = await start_job(RayHost(host), job)  # type: ignore[arg-type]
+    return started.facts, started.pieces
+
+
+def job_events(host: Host, job: FileJob) -> AsyncGenerator[JobEvent, None]:
+    return RayHost(host).generate(job)  # type: ignore[arg-type]
+
+
 async def served(host: Host, job: FileJob) -> tuple[JobStarted, bytes]:
-    started, pieces = await started_job(host, job)  # type: ignore[arg-type]
+    started, pieces = await started_job(host, job)
     async with aclosing(pieces):
         return started, b"".join([piece async for piece in pieces])
 
@@ -188,13 +200,13 @@ def test_a_host_that_dies_after_the_first_byte_is_an_error() -> None:
 def test_a_finished_file_is_never_announced_before_it_is_finished() -> None:
     host = Host([[STARTED, JobProgress(8, 50), StageLostError("renderer", 2)]])
     with pytest.raises(StageLostError, match="renderer"):
-        asyncio.run(started_job(host, JOB))  # type: ignore[arg-type]
+        asyncio.run(started_job(host, JOB))
     assert host.cancelled == 1
 
 
 def test_a_streamed_file_is_announced_at_once_and_cancelled_when_left() -> None:
     async def go(host: Host) -> None:
-        started, pieces = await started_job(host, STREAMED)  # type: ignore[arg-type]
+        started, pieces = await started_job(host, STREAMED)
         assert started == STARTED and await anext(pieces) == b"m"
         await pieces.aclose()
 
@@ -205,7 +217,7 @@ def test_a_streamed_file_is_announced_at_once_and_cancelled_when_left() -> None:
 
 def test_full_hosts_are_overload() -> None:
     async def first(host: Host) -> JobEvent:
-        async with aclosing(job_events(host, JOB)) as events:  # type: ignore[arg-type]
+        async with aclosing(job_events(host, JOB)) as events:
             return await anext(events)
 
     with pytest.raises(StageOverloadedError) as refused:

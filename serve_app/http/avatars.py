@@ -1,0 +1,147 @@
+"""`/avatars`: presenters that can be named in a job."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import BaseModel, Field
+
+from kernels.errors import InvalidInputError
+from pipeline.avatar_manifest import NAME_LENGTH
+from pipeline.avatar_store import AvatarNotFoundError, AvatarSummary, check_avatar_id
+from serve_app.http.body import MULTIPART, FormShape
+from serve_app.http.disconnect import until_disconnect
+from serve_app.http.errors import UnsupportedBodyError
+from serve_app.http.fields import text_field
+from serve_app.http.multipart import need_file, read_multipart
+from serve_app.http.openapi import avatar_body, picture_answer, problems
+from serve_app.http.services import Services
+
+AVATAR_SHAPE: Final = FormShape(("file",), ("name",))
+_PICTURE: Final = "a portrait (JPEG, PNG, WebP) or a short video"
+_UNSHOWN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069<>]+")
+AvatarId = Annotated[str, Path(description="32 hexadecimal digits.", examples=["6f1c0e4b8a7d4c2f9e3b5a6d7c8e9f01"])]
+
+
+class AvatarAnswer(BaseModel):
+    """A presenter."""
+
+    avatar_id: str = Field(examples=["6f1c0e4b8a7d4c2f9e3b5a6d7c8e9f01"])
+    name: str = Field(examples=["Anna, evening news"])
+    family: str = Field(description="Which models animate it.", examples=["mini"])
+    width: int = Field(description="Pixels of its videos.", examples=[1080])
+    height: int = Field(examples=[1920])
+    preview_url: str = Field(examples=["/avatars/6f1c0e4b8a7d4c2f9e3b5a6d7c8e9f01/preview.jpg"])
+    is_default: bool = Field(False, description="The presenter that speaks when a job names none.")
+
+
+class AvatarList(BaseModel):
+    """All presenters."""
+
+    avatars: list[AvatarAnswer]
+
+
+def avatar_routes(services: Services) -> APIRouter:
+    """The routes of presenters."""
+    router = APIRouter(prefix="/avatars", tags=["presenters"])
+    host = services.host
+
+    @router.post(
+        "",
+        status_code=201,
+        summary="Register a portrait",
+        responses=problems(400, 413, 415, 422, 500, 503),
+        openapi_extra=avatar_body(),
+    )
+    async def register(request: Request, response: Response) -> AvatarAnswer:
+        """Makes a presenter of a portrait photo, or of the best frame of a short video. The same picture gives the same id."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != MULTIPART:
+            raise UnsupportedBodyError("Content-Type", kind or "none", MULTIPART)
+        with services.admitted() as hold:
+            form = await read_multipart(request, AVATAR_SHAPE, services.settings.max_upload_bytes, hold)
+            file = need_file(form, "file", _PICTURE)
+            services.metrics.uploaded(hold.held)
+            name = _name(text_field(form, "name", "text") or _stem(file.filename))
+            summary = await until_disconnect(request.receive, _register(services, file.data, name))
+        response.headers["Location"] = f"/avatars/{summary.avatar_id}"
+        return _answer(summary)
+
+    @router.get("", summary="All presenters", responses=problems(500, 503))
+    async def avatars() -> AvatarList:
+        """The default presenter comes first."""
+        default = await host.get_avatar("")
+        found = [one for one in await host.list_avatars() if one.avatar_id != default.avatar_id]
+        return AvatarList(avatars=[_answer(default, is_default=True), *map(_answer, found)])
+
+    @router.get("/{avatar_id}", summary="One presenter", responses=problems(404, 500, 503))
+    async def avatar(avatar_id: AvatarId) -> AvatarAnswer:
+        """What is known about a presenter."""
+        return _answer(await host.get_avatar(_known_form(avatar_id)))
+
+    @router.api_route(
+        "/{avatar_id}/preview.jpg",
+        methods=["GET", "HEAD"],
+        response_class=Response,
+        summary="A small picture of a presenter",
+        responses=picture_answer() | problems(404, 500, 503),
+        operation_id="get_avatar_preview",
+    )
+    async def preview(avatar_id: AvatarId, request: Request) -> Response:
+        """A JPEG of at most 512 pixels a side. It never changes."""
+        checked = _known_form(avatar_id)
+        headers = {"ETag": f'"{checked}"', "Cache-Control": "private, max-age=86400"}
+        data = await host.avatar_preview(checked)
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        return Response(data, media_type="image/jpeg", headers=headers)
+
+    @router.delete("/{avatar_id}", status_code=204, summary="Remove a presenter", responses=problems(404, 500, 503))
+    async def delete(avatar_id: AvatarId) -> None:
+        """Jobs that already use it finish. The default presenter comes back when it is needed."""
+        await host.delete_avatar(_known_form(avatar_id))
+
+    return router
+
+
+async def _register(services: Services, data: bytes, name: str) -> AvatarSummary:
+    """The portrait's own errors, under the name that the field has on this route."""
+    try:
+        return await services.host.register_avatar(data, name)
+    except InvalidInputError as error:
+        if error.field == "portrait":
+            error.field = "file"
+        raise
+
+
+def _known_form(avatar_id: str) -> str:
+    """In an address, an id that cannot be one is simply not there."""
+    try:
+        return check_avatar_id(avatar_id)
+    except InvalidInputError as error:
+        raise AvatarNotFoundError("avatar_id", error.got, "the id of a registered avatar") from error
+
+
+def _stem(filename: str) -> str:
+    """A file's name without folders and ending; only ever shown."""
+    return re.split(r"[/\\]", filename)[-1].rpartition(".")[0] or ""
+
+
+def _name(text: str) -> str:
+    clean = _UNSHOWN.sub(" ", unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8")))
+    return " ".join(clean.split())[:NAME_LENGTH]
+
+
+def _answer(summary: AvatarSummary, is_default: bool = False) -> AvatarAnswer:
+    return AvatarAnswer(
+        avatar_id=summary.avatar_id,
+        name=summary.name,
+        family=summary.family,
+        width=summary.width,
+        height=summary.height,
+        preview_url=f"/avatars/{summary.avatar_id}/preview.jpg",
+        is_default=is_default,
+    )

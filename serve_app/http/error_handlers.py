@@ -1,0 +1,58 @@
+"""Hands every error to `serve_app.http.problems`."""
+
+from __future__ import annotations
+
+import structlog
+from fastapi import FastAPI, Request, Response
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from deployments.errors import plain
+from kernels.errors import InvalidInputError, LiveAnchorError
+from serve_app.http.context import add_common_headers, request_id_of, route_of
+from serve_app.http.metrics import HttpMetrics
+from serve_app.http.problems import failure_response, http_problem_response, kind_of, problem_response
+from serve_app.http.settings import ApiSettings
+
+CLIENT_CLOSED = 499
+"""Status of a request whose client is gone; it only shows in logs and counts."""
+
+
+def install_error_handlers(api: FastAPI, settings: ApiSettings, metrics: HttpMetrics) -> None:
+    """Answer every error of ours, of routing, and of nobody's foresight with problem details."""
+    log = structlog.get_logger("liveanchor.http")
+
+    @api.exception_handler(LiveAnchorError)
+    async def _ours(request: Request, raised: LiveAnchorError) -> Response:
+        error = plain(raised)
+        request_id = request_id_of(request.scope)
+        metrics.problem(error.code)
+        if not isinstance(error, InvalidInputError):
+            log.warning(
+                "failed", request_id=request_id, code=error.code, reason=str(error), status=kind_of(error).status
+            )
+        return problem_response(error, request_id, settings.retry_after_s)
+
+    @api.exception_handler(HTTPException)
+    async def _routing(request: Request, error: HTTPException) -> Response:
+        response = http_problem_response(error, request_id_of(request.scope))
+        metrics.problem("not_found" if error.status_code == 404 else "bad_request")
+        return response
+
+    @api.exception_handler(ClientDisconnect)
+    async def _gone(request: Request, error: ClientDisconnect) -> Response:
+        metrics.cancelled(route_of(request.scope))
+        return Response(status_code=CLIENT_CLOSED)
+
+    @api.exception_handler(Exception)
+    async def _unforeseen(request: Request, error: Exception) -> Response:
+        """Runs outside all of our layers; the server logs the trace."""
+        request_id = request_id_of(request.scope)
+        metrics.problem("internal_error")
+        log.error("unforeseen", request_id=request_id, kind=type(error).__name__)
+        response = failure_response(request_id)
+        add_common_headers(
+            MutableHeaders(raw=response.raw_headers), request.scope, not settings.proxy_echoes_request_id
+        )
+        return response

@@ -1,0 +1,186 @@
+"""The fields of a job: how each is read from form text or JSON, what it allows, and how OpenAPI shows it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from kernels.errors import InvalidInputError
+from pipeline.avatar_store import check_avatar_id
+from pipeline.config import SessionSettings
+from serve_app.http.body import JSON, MULTIPART, FormShape, RawForm, Upload
+from serve_app.http.capacity import Hold
+from serve_app.http.errors import ConflictingFieldsError, UnsupportedBodyError
+from serve_app.http.json_body import read_json
+from serve_app.http.multipart import need_file, read_multipart
+from serve_app.http.settings import ApiSettings
+
+JOB_SHAPE: Final = FormShape(("audio", "portrait"), ("avatar_id", "fps", "chunk_frames", "seed", "stream"))
+FPS: Final = (25, 50)
+CHUNKS: Final = (4, 8, 16, 25)
+MAX_SEED: Final = 2**63 - 1
+_AUDIO: Final = "an audio file, or a video with sound"
+_WHOLE: Final = re.compile(r"-?[0-9]{1,20}", re.ASCII)
+_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
+
+
+@dataclass(frozen=True)
+class JobForm:
+    """What a caller asked for.
+
+    Attributes:
+        audio: The speech, any container.
+        portrait: A picture or short video to register and use; None to use `avatar_id`.
+        avatar_id: A registered presenter; None for the default one.
+        session: Settings with the caller's `fps` and `chunk_frames`.
+        seed: Head motion and blinks are a function of it.
+        stream: A fragmented file that is sent while it is made.
+    """
+
+    audio: bytes
+    portrait: bytes | None
+    avatar_id: str | None
+    session: SessionSettings
+    seed: int
+    stream: bool
+
+
+async def read_job_form(request: Request, settings: ApiSettings, hold: Hold) -> JobForm:
+    """Read a job from multipart or JSON.
+
+    Raises:
+        InvalidInputError: The body or a field of it.
+        BusyError: All requests together hold too many bytes.
+        ClientDisconnect: The client went away.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == MULTIPART:
+        return job_form(await read_multipart(request, JOB_SHAPE, settings.max_upload_bytes, hold), settings.session)
+    if kind == JSON:
+        return job_form(await read_json(request, JOB_SHAPE, settings.max_json_bytes, hold), settings.session)
+    raise UnsupportedBodyError("Content-Type", kind or "none", f"{MULTIPART} or {JSON}")
+
+
+def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
+    """Check every field.
+
+    Raises:
+        InvalidInputError: Names the field.
+    """
+    audio = need_file(form, "audio", _AUDIO)
+    portrait: Upload | None = form.files.get("portrait")
+    avatar_id = _avatar_id(form)
+    if portrait is not None and avatar_id is not None:
+        raise ConflictingFieldsError("portrait", "avatar_id as well", "avatar_id, or portrait, or neither")
+    chosen = {
+        "fps": _one_of(form, "fps", FPS, defaults.fps),
+        "chunk_frames": _one_of(form, "chunk_frames", CHUNKS, defaults.chunk_frames),
+    }
+    seed = _whole(form, "seed", f"a whole number, 0 to {MAX_SEED}", 0)
+    if not 0 <= seed <= MAX_SEED:
+        raise InvalidInputError("seed", str(seed), f"a whole number, 0 to {MAX_SEED}")
+    return JobForm(
+        audio=audio.data,
+        portrait=None if portrait is None else portrait.data,
+        avatar_id=avatar_id,
+        session=SessionSettings.model_validate(defaults.model_dump() | chosen),
+        seed=seed,
+        stream=_flag(form, "stream", False),
+    )
+
+
+def text_field(form: RawForm, name: str, allowed: str) -> str:
+    """Text, empty when it is not there.
+
+    Raises:
+        InvalidInputError: Something else than text.
+    """
+    value = form.values.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InvalidInputError(name, repr(value), allowed)
+    return value
+
+
+def _avatar_id(form: RawForm) -> str | None:
+    found = text_field(form, "avatar_id", "the id of a registered avatar, as text")
+    return check_avatar_id(found) if found else None
+
+
+def _whole(form: RawForm, name: str, allowed: str, default: int) -> int:
+    value = form.values.get(name)
+    if value is None:
+        return default
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    raise InvalidInputError(name, repr(value), allowed)
+
+
+def _one_of(form: RawForm, name: str, choices: tuple[int, ...], default: int) -> int:
+    allowed = ", ".join(map(str, choices))
+    value = _whole(form, name, allowed, default)
+    if value not in choices:
+        raise InvalidInputError(name, str(value), allowed)
+    return value
+
+
+def _flag(form: RawForm, name: str, default: bool) -> bool:
+    value = form.values.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in _FLAGS:
+        return _FLAGS[value.lower()]
+    raise InvalidInputError(name, repr(value), "true or false")
+
+
+def job_schema(settings: ApiSettings, *, base64: bool) -> dict[str, Any]:
+    """The fields as JSON Schema.
+
+    Args:
+        settings: Defaults.
+        base64: Files are text in JSON; else parts of a form.
+    """
+    file: dict[str, Any] = (
+        {"type": "string", "contentEncoding": "base64"} if base64 else {"type": "string", "format": "binary"}
+    )
+    return {
+        "type": "object",
+        "required": ["audio"],
+        "additionalProperties": False,
+        "properties": {
+            "audio": file | {"description": f"The speech: {_AUDIO}, at most {settings.max_audio_s:g} s."},
+            "portrait": file
+            | {"description": "A portrait (JPEG, PNG, WebP) or a short video to be animated. Excludes avatar_id."},
+            "avatar_id": {
+                "type": "string",
+                "description": "A registered presenter; without it and without portrait, the default presenter speaks.",
+            },
+            "fps": {"type": "integer", "enum": list(FPS), "default": settings.session.fps, "description": "Frames/s."},
+            "chunk_frames": {
+                "type": "integer",
+                "enum": list(CHUNKS),
+                "default": settings.session.chunk_frames,
+                "description": "Frames per piece of work; small is sooner, large is cheaper. Does not change the picture.",
+            },
+            "seed": {
+                "type": "integer",
+                "minimum": 0,
+                "maximum": MAX_SEED,
+                "default": 0,
+                "description": "Head motion and blinks are a function of it.",
+            },
+            "stream": {
+                "type": "boolean",
+                "default": False,
+                "description": "True: a fragmented mp4 that plays while it is made. False: a finished file, index first.",
+            },
+        },
+    }

@@ -1,0 +1,155 @@
+"""`POST /generate`: the talking mp4 itself. `POST /api/generate`: its address and what it is."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, aclosing
+from datetime import UTC, datetime
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
+
+from deployments.jobs import JobProgress, JobStarted
+from pipeline.results_store import StoredResult
+from serve_app.http.context import request_id_of, route_of
+from serve_app.http.disconnect import until_disconnect
+from serve_app.http.fields import read_job_form
+from serve_app.http.openapi import job_body, problems, video_answer
+from serve_app.http.services import Services, StartedJob, new_job_id, start_job
+from serve_app.http.settings import ApiSettings
+from serve_app.http.streamed import StreamedResponse
+
+JOB_PROBLEMS = (400, 404, 413, 415, 422, 500, 503)
+
+
+class GenerateAnswer(BaseModel):
+    """What `POST /api/generate` answers."""
+
+    id: str = Field(description="Id of the result.", examples=["019ad0a3c2e0b1f2c3d4e5f60718293a"])
+    url: str = Field(description="Where the mp4 is, relative to this server.", examples=["/results/019ad0a3c2e0..."])
+    expires_at: datetime = Field(description="The file is kept until then (UTC).")
+    frames: int = Field(description="Pictures in the file.", examples=[100])
+    fps: int = Field(description="Pictures per second.", examples=[25])
+    duration_s: float = Field(description="Length of the speech.", examples=[4.0])
+    width: int = Field(description="Pixels.", examples=[720])
+    height: int = Field(description="Pixels.", examples=[1280])
+    size_bytes: int = Field(description="Of the file.", examples=[812345])
+    avatar_id: str = Field(description="Who speaks.")
+
+
+class ProgressAnswer(BaseModel):
+    """How far a job is; zeros for one that is not running (any more)."""
+
+    frames_done: int = Field(examples=[48])
+    frames: int = Field(examples=[100])
+
+
+def generate_routes(services: Services) -> APIRouter:
+    """The routes that make files."""
+    router = APIRouter(tags=["talking video"])
+    settings: ApiSettings = services.settings
+
+    @router.post(
+        "/generate",
+        response_class=Response,
+        summary="Speech in, the talking mp4 out",
+        responses=video_answer() | problems(*JOB_PROBLEMS),
+        openapi_extra=job_body(settings, json=True),
+    )
+    async def generate(request: Request) -> Response:
+        """Answers the mp4 (H.264 + AAC) itself.
+
+        By default the file is finished first (index in front, Content-Length known). With `stream=true` a fragmented mp4 is sent
+        while it is made; it can be played at once. Closing the connection cancels the work.
+        """
+        async with AsyncExitStack() as stack:
+            started = await _started(services, request, stack)
+            route = route_of(request.scope)
+            return StreamedResponse(
+                started.pieces,
+                stack.pop_all(),
+                headers=_headers(started),
+                on_cancelled=lambda: services.metrics.cancelled(route),
+            )
+
+    @router.post(
+        "/api/generate",
+        summary="Speech in, the address of the talking mp4 out",
+        responses=problems(*JOB_PROBLEMS),
+        openapi_extra=job_body(settings, json=True),
+    )
+    async def api_generate(request: Request) -> GenerateAnswer:
+        """Makes the mp4, keeps it for a while, and answers where it is.
+
+        Takes the fields as multipart/form-data or as JSON with files in base64. Closing the connection cancels the work.
+        """
+        async with AsyncExitStack() as stack:
+            started = await _started(services, request, stack)
+            stack.push_async_callback(started.pieces.aclose)
+            stored = await until_disconnect(request.receive, _kept(services, started))
+            return _answer(started.facts, stored)
+
+    @router.get("/jobs/{job_id}", summary="How far a job is", responses=problems(500, 503))
+    async def job_progress(job_id: str) -> ProgressAnswer:
+        """`job_id` is the X-Request-Id that the client gave the job."""
+        found: JobProgress = await services.host.progress(job_id)
+        return ProgressAnswer(frames_done=found.done, frames=found.total)
+
+    return router
+
+
+async def _started(services: Services, request: Request, stack: AsyncExitStack) -> StartedJob:
+    hold = stack.enter_context(services.admitted())
+    form = await read_job_form(request, services.settings, hold)
+    services.metrics.uploaded(hold.held)
+    services.metrics.load(services.gate.active, services.budget.held)
+    job_id = new_job_id(request, request_id_of(request.scope))
+
+    async def work() -> StartedJob:
+        return await start_job(services.host, await services.job_of(form, job_id))
+
+    return await until_disconnect(request.receive, work())
+
+
+async def _kept(services: Services, started: StartedJob) -> StoredResult:
+    """Write the file to the results store as it comes."""
+    pending = await asyncio.to_thread(services.results.create)
+    try:
+        async with aclosing(started.pieces) as pieces:
+            async for data in pieces:
+                await asyncio.to_thread(pending.write, data)
+        return await asyncio.to_thread(pending.commit)
+    finally:
+        await asyncio.to_thread(pending.abandon)
+
+
+def _headers(started: StartedJob) -> dict[str, str]:
+    facts = started.facts
+    headers = {
+        "Content-Disposition": 'inline; filename="liveanchor.mp4"',
+        "X-Frames": str(facts.frames),
+        "X-Fps": str(facts.fps),
+        "X-Duration-S": f"{facts.duration_s:.3f}",
+        "X-Width": str(facts.width),
+        "X-Height": str(facts.height),
+        "X-Avatar-Id": facts.avatar_id,
+        "X-Accel-Buffering": "no",
+    }
+    if started.size_bytes:
+        headers["Content-Length"] = str(started.size_bytes)
+    return headers
+
+
+def _answer(facts: JobStarted, stored: StoredResult) -> GenerateAnswer:
+    return GenerateAnswer(
+        id=stored.result_id,
+        url=f"/results/{stored.result_id}",
+        expires_at=datetime.fromtimestamp(int(stored.expires_at), UTC),
+        frames=facts.frames,
+        fps=facts.fps,
+        duration_s=round(facts.duration_s, 6),
+        width=facts.width,
+        height=facts.height,
+        size_bytes=stored.size,
+        avatar_id=facts.avatar_id,
+    )

@@ -1,0 +1,54 @@
+"""What the HTTP application needs of whoever does the work: `SessionHost` across a cluster, or the same in one process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from deployments.calls import StageStats
+from deployments.jobs import FileJob, HostStats, JobEvent, JobProgress
+from pipeline.avatar_store import AvatarSummary
+
+
+class Host(Protocol):
+    """Jobs and presenters. Every call may raise LiveAnchorError; a call that is cancelled leaves no work behind."""
+
+    def generate(self, job: FileJob) -> AsyncGenerator[JobEvent, None]:
+        """A job's events, in order; closing the iterator cancels the job."""
+        ...
+
+    async def progress(self, job_id: str) -> JobProgress:
+        """Pictures done and in all; zeros for a job that is not running."""
+        ...
+
+    async def register_avatar(self, data: bytes, name: str) -> AvatarSummary:
+        """Make a presenter of a portrait or a short video."""
+        ...
+
+    async def list_avatars(self) -> list[AvatarSummary]:
+        """All presenters."""
+        ...
+
+    async def get_avatar(self, avatar_id: str) -> AvatarSummary:
+        """One presenter; the default presenter for an empty id."""
+        ...
+
+    async def avatar_preview(self, avatar_id: str) -> bytes:
+        """A JPEG of at most 512 pixels a side."""
+        ...
+
+    async def delete_avatar(self, avatar_id: str) -> None:
+        """Remove a presenter."""
+        ...
+
+    async def ready(self) -> None:
+        """Return when everything answers, raise NotReadyError otherwise."""
+        ...
+
+    async def host_stats(self) -> list[HostStats]:
+        """Counters of every host."""
+        ...
+
+    async def stage_stats(self) -> list[StageStats]:
+        """Counters of every replica of every stage."""
+        ...

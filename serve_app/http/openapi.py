@@ -1,0 +1,144 @@
+"""What OpenAPI says beyond what FastAPI finds out itself: bodies, binary answers, problem details, examples."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from serve_app.http.body import JSON, MULTIPART
+from serve_app.http.fields import job_schema
+from serve_app.http.problems import KINDS, PROBLEM_TYPE, TYPE_PREFIX, Problem
+from serve_app.http.settings import ApiSettings
+
+_EXAMPLE_CODES: Final = {
+    400: "body_malformed",
+    404: "avatar_not_found",
+    410: "result_expired",
+    413: "body_too_large",
+    415: "unsupported_content_type",
+    416: "range_not_satisfiable",
+    422: "invalid_input",
+    500: "internal_error",
+    503: "overloaded",
+}
+DESCRIPTION: Final = """Speech in, a talking presenter out.
+
+Every error is an RFC 9457 problem document (`application/problem+json`) with a stable `type`, the `field` at fault, what came
+(`got`), what would be accepted (`allowed`), and the `request_id` to name when asking the operator. Send `X-Request-Id` to choose
+that id yourself; a job's progress can then be asked for at `/jobs/{id}`. Over capacity the answer is 503 with `Retry-After`.
+"""
+
+
+def _problem_example(status: int) -> dict[str, Any]:
+    code = _EXAMPLE_CODES[status]
+    kind = KINDS[code]
+    example: dict[str, Any] = {
+        "type": TYPE_PREFIX + code,
+        "title": kind.title,
+        "status": status,
+        "detail": kind.detail or "fps: got 30 (allowed: 25, 50)",
+        "code": code,
+        "request_id": "b2c6e0d4a1f84f0c9a7d",
+    }
+    if status == 422:
+        example |= {"field": "fps", "got": "30", "allowed": "25, 50"}
+    elif not kind.detail:
+        example["detail"] = kind.title
+    if status == 503:
+        example["retry_after_s"] = 5
+    return example
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """`responses=` of a route: these errors, as problem details."""
+    return {
+        status: {
+            "description": KINDS[_EXAMPLE_CODES[status]].title,
+            "content": {
+                PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": _problem_example(status)}
+            },
+        }
+        for status in statuses
+    }
+
+
+def video_answer(ranges: bool = False) -> dict[int | str, dict[str, Any]]:
+    """`responses=` of a route that answers an mp4."""
+    content = {"video/mp4": {"schema": {"type": "string", "format": "binary"}}}
+    answers: dict[int | str, dict[str, Any]] = {200: {"description": "The mp4 (H.264 + AAC).", "content": content}}
+    if ranges:
+        answers[206] = {"description": "One byte range of the mp4.", "content": content}
+    return answers
+
+
+def picture_answer() -> dict[int | str, dict[str, Any]]:
+    """`responses=` of a route that answers a JPEG."""
+    content = {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}
+    return {200: {"description": "The picture.", "content": content}}
+
+
+def job_body(settings: ApiSettings, json: bool) -> dict[str, Any]:
+    """`openapi_extra=` of a route that takes a job."""
+    content: dict[str, Any] = {
+        MULTIPART: {
+            "schema": job_schema(settings, base64=False),
+            "examples": {
+                "default": {"summary": "The default presenter", "value": {"audio": "(speech.wav)"}},
+                "portrait": {
+                    "summary": "A photo, streamed while it is made",
+                    "value": {"audio": "(speech.mp3)", "portrait": "(face.jpg)", "stream": True},
+                },
+            },
+        }
+    }
+    if json:
+        content[JSON] = {
+            "schema": job_schema(settings, base64=True),
+            "example": {"audio": "UklGRiQAAABXQVZF...", "fps": 25, "seed": 7},
+        }
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def avatar_body() -> dict[str, Any]:
+    """`openapi_extra=` of the route that registers a presenter."""
+    schema = {
+        "type": "object",
+        "required": ["file"],
+        "additionalProperties": False,
+        "properties": {
+            "file": {
+                "type": "string",
+                "format": "binary",
+                "description": "A portrait (JPEG, PNG, WebP) or a video of at most 60 s: one person, facing the camera.",
+            },
+            "name": {"type": "string", "maxLength": 200, "description": "For people; the file's name when left out."},
+        },
+    }
+    example = {"file": "(face.jpg)", "name": "Anna, evening news"}
+    return {"requestBody": {"required": True, "content": {MULTIPART: {"schema": schema, "example": example}}}}
+
+
+def install_openapi(api: FastAPI) -> None:
+    """Make `/openapi.json` complete: the problem schema, and no other error schema anywhere."""
+
+    def build() -> dict[str, Any]:
+        if api.openapi_schema is None:
+            found = get_openapi(title=api.title, version=api.version, description=DESCRIPTION, routes=api.routes)
+            schemas = found.setdefault("components", {}).setdefault("schemas", {})
+            schemas["Problem"] = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            for unused in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(unused, None)
+            for path in found["paths"].values():
+                for operation in path.values():
+                    if _is_fastapis_own(operation["responses"].get("422")):
+                        del operation["responses"]["422"]
+            api.openapi_schema = found
+        return api.openapi_schema
+
+    api.openapi = build  # type: ignore[method-assign]  # FastAPI's documented way
+
+
+def _is_fastapis_own(answer: dict[str, Any] | None) -> bool:
+    return answer is not None and PROBLEM_TYPE not in answer.get("content", {})

@@ -1,0 +1,82 @@
+"""Routes for those who run the service: health, version, metrics, what each kind of problem means."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Final
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from serve_app.http.metrics import exposition
+from serve_app.http.openapi import problems
+from serve_app.http.problems import KINDS, TYPE_PREFIX
+from serve_app.http.services import Services
+
+PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class StatusAnswer(BaseModel):
+    """`ok` or `ready`."""
+
+    status: str = Field(examples=["ok"])
+
+
+class VersionAnswer(BaseModel):
+    """What runs here."""
+
+    name: str = Field(examples=["liveanchor"])
+    version: str = Field(examples=["0.1.0"])
+
+
+class KindAnswer(BaseModel):
+    """One kind of problem."""
+
+    type: str
+    status: int
+    title: str
+    detail: str
+
+
+def operations_routes(services: Services) -> APIRouter:
+    """The routes for operators."""
+    router = APIRouter(tags=["operations"])
+
+    @router.get("/healthz", summary="This process answers")
+    async def healthz() -> StatusAnswer:
+        """For liveness probes; asks nobody else."""
+        return StatusAnswer(status="ok")
+
+    @router.get("/readyz", summary="The whole graph answers", responses=problems(503))
+    async def readyz() -> StatusAnswer:
+        """For readiness probes and load balancers; 503 while a part is missing."""
+        await services.host.ready()
+        return StatusAnswer(status="ready")
+
+    @router.get("/version", summary="What runs here")
+    async def version() -> VersionAnswer:
+        """Name and version."""
+        return VersionAnswer(name="liveanchor", version=metadata.version("liveanchor"))
+
+    @router.get(
+        "/metrics",
+        response_class=Response,
+        summary="Prometheus metrics",
+        responses={200: {"description": "Prometheus text.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
+    async def metrics() -> Response:
+        """Counts of this ingress replica and of every replica of the graph. Ray's own exporter has them too, and histograms."""
+        hosts = await services.host.host_stats()
+        stages = await services.host.stage_stats()
+        return Response(exposition(services.metrics, hosts, stages), media_type=PROMETHEUS)
+
+    @router.get("/problems/{code}", summary="What a kind of problem means", responses=problems(404))
+    async def problem(code: str) -> KindAnswer:
+        """The address that `type` of an error names."""
+        kind = KINDS.get(code)
+        if kind is None:
+            raise HTTPException(404)
+        return KindAnswer(type=TYPE_PREFIX + code, status=kind.status, title=kind.title, detail=kind.detail)
+
+    return router

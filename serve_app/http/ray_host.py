@@ -1,0 +1,131 @@
+"""`Host` over the handle of the deployment `SessionHost`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, Final
+
+from ray.exceptions import RayActorError
+from ray.serve.exceptions import BackPressureError
+from ray.serve.handle import DeploymentHandle
+
+from deployments.calls import StageStats
+from deployments.errors import NotReadyError, StageLostError, StageOverloadedError, plain
+from deployments.jobs import FileJob, HostStats, JobBytes, JobEvent, JobProgress, JobStarted
+from kernels.errors import LiveAnchorError
+from pipeline.avatar_store import AvatarSummary
+
+STAGE: Final = "session_host"
+READY_S: Final = 5.0
+
+
+class RayHost:
+    """Implements `serve_app.http.host.Host`: errors come out of Ray's wrappers, work is cancelled when nobody waits.
+
+    Args:
+        handle: Of `SessionHost`.
+    """
+
+    def __init__(self, handle: DeploymentHandle[Any]) -> None:
+        self._handle = handle
+
+    async def generate(self, job: FileJob) -> AsyncGenerator[JobEvent, None]:
+        """All events of a job, in order.
+
+        A job whose host replica dies before any byte of the file was handed on is started once more on another replica; it is a
+        function of its inputs, so nobody can tell. Leaving the iterator early cancels the job.
+
+        Raises:
+            StageLostError: The host replica died, twice or after bytes were handed on.
+            StageOverloadedError: All hosts are full.
+            LiveAnchorError: What the job answered.
+        """
+        method: Any = self._handle.options(method_name="generate_stream", stream=True)
+        for attempt in (1, 2):
+            handed_on = False
+            events = method.remote(job)
+            try:
+                async for event in events:
+                    handed_on = handed_on or isinstance(event, JobBytes)
+                    if attempt == 1 or not isinstance(event, JobStarted):
+                        yield event
+                return
+            except LiveAnchorError as error:
+                raise plain(error) from None
+            except RayActorError as error:
+                if attempt == 2 or handed_on:
+                    raise StageLostError(STAGE, attempt) from error
+            except BackPressureError as error:
+                raise StageOverloadedError(STAGE, int(error.args[0])) from error
+            finally:
+                events.cancel()
+
+    async def progress(self, job_id: str) -> JobProgress:
+        """See `Host`."""
+        stats = await self.host_stats()
+        return next((one.active_jobs[job_id] for one in stats if job_id in one.active_jobs), JobProgress(0, 0))
+
+    async def register_avatar(self, data: bytes, name: str) -> AvatarSummary:
+        """See `Host`."""
+        summary: AvatarSummary = await self._call("register_avatar", data, name)
+        return summary
+
+    async def list_avatars(self) -> list[AvatarSummary]:
+        """See `Host`."""
+        found: list[AvatarSummary] = await self._call("list_avatars")
+        return found
+
+    async def get_avatar(self, avatar_id: str) -> AvatarSummary:
+        """See `Host`."""
+        summary: AvatarSummary = await self._call("get_avatar", avatar_id)
+        return summary
+
+    async def avatar_preview(self, avatar_id: str) -> bytes:
+        """See `Host`."""
+        picture: bytes = await self._call("avatar_preview", avatar_id)
+        return picture
+
+    async def delete_avatar(self, avatar_id: str) -> None:
+        """See `Host`."""
+        await self._call("delete_avatar", avatar_id)
+
+    async def ready(self) -> None:
+        """See `Host`."""
+        try:
+            async with asyncio.timeout(READY_S):
+                await self._call("ready")
+        except (TimeoutError, StageLostError) as error:
+            raise NotReadyError("the session host or a stage does not answer yet") from error
+
+    async def host_stats(self) -> list[HostStats]:
+        """Counters of every host replica that answers; those that drain or die are left out."""
+        answers = await self._handle.broadcast("stats").results_async(timeout_s=READY_S, return_exceptions=True)
+        return [one for one in answers if isinstance(one, HostStats)]
+
+    async def stage_stats(self) -> list[StageStats]:
+        """See `Host`."""
+        try:
+            async with asyncio.timeout(READY_S):
+                found: list[StageStats] = await self._call("stage_stats")
+        except TimeoutError:
+            return []
+        return found
+
+    async def _call(self, name: str, *args: object) -> Any:
+        method: Any = self._handle.options(method_name=name)
+        response = method.remote(*args)
+        answered = False
+        try:
+            result = await response
+            answered = True
+            return result
+        except LiveAnchorError as error:
+            raise plain(error) from None
+        except RayActorError as error:
+            raise StageLostError(STAGE, 1) from error
+        except BackPressureError as error:
+            raise StageOverloadedError(STAGE, int(error.args[0])) from error
+        finally:
+            if not answered:
+                response.cancel()

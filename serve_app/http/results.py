@@ -1,0 +1,69 @@
+"""`GET /results/{id}`: a file that `POST /api/generate` made."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AsyncExitStack
+
+from fastapi import APIRouter, Request, Response
+
+from pipeline.results_store import StoredResult
+from serve_app.http.byte_range import byte_range
+from serve_app.http.openapi import problems, video_answer
+from serve_app.http.services import Services
+from serve_app.http.streamed import VIDEO, StreamedResponse
+
+
+def result_routes(services: Services, wall_clock: Callable[[], float] = time.time) -> APIRouter:
+    """The routes of finished files."""
+    router = APIRouter(tags=["talking video"])
+
+    @router.api_route(
+        "/results/{result_id}",
+        methods=["GET", "HEAD"],
+        response_class=Response,
+        summary="The mp4 that POST /api/generate made",
+        responses=video_answer(ranges=True) | problems(404, 410, 416, 500, 503),
+        operation_id="get_result",
+    )
+    async def result(result_id: str, request: Request) -> Response:
+        """The whole file or one byte range of it; 410 once it has expired (for 24 h), 404 after that."""
+        stored = await asyncio.to_thread(services.results.find, result_id)
+        headers = _headers(stored, wall_clock())
+        if request.headers.get("if-none-match") in (headers["ETag"], "*"):
+            return Response(status_code=304, headers=headers)
+        if_range = request.headers.get("if-range")
+        asked = byte_range(request.headers.get("range"), stored.size) if if_range in (None, headers["ETag"]) else None
+        start, stop = asked or (0, stored.size)
+        headers["Content-Length"] = str(stop - start)
+        if asked is not None:
+            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{stored.size}"
+        status = 200 if asked is None else 206
+        if request.method == "HEAD":
+            return Response(status_code=status, headers=headers, media_type=VIDEO)
+        pieces = _in_thread(services.results.read(stored.result_id, start, stop))
+        return StreamedResponse(pieces, AsyncExitStack(), status, headers)
+
+    return router
+
+
+def _headers(stored: StoredResult, now: float) -> dict[str, str]:
+    return {
+        "Accept-Ranges": "bytes",
+        "ETag": f'"{stored.result_id}"',
+        "Cache-Control": f"private, max-age={max(0, int(stored.expires_at - now))}, immutable",
+        "Content-Disposition": f'inline; filename="liveanchor-{stored.result_id}.mp4"',
+    }
+
+
+async def _in_thread(pieces: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """Read in a thread, one piece ahead of nobody; the file is closed when the iterator is."""
+    try:
+        while (data := await asyncio.to_thread(next, pieces, None)) is not None:
+            yield data
+    finally:
+        close = getattr(pieces, "close", None)
+        if close is not None:
+            await asyncio.to_thread(close)

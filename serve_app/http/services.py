@@ -1,0 +1,119 @@
+"""What all routes share."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from deployments.errors import StageLostError
+from deployments.jobs import FileJob, JobBytes, JobEvent, JobStarted
+from pipeline.results_store import ResultsStore
+from serve_app.http.capacity import Hold, JobGate, UploadBudget
+from serve_app.http.fields import JobForm
+from serve_app.http.host import Host
+from serve_app.http.metrics import HttpMetrics
+from serve_app.http.settings import ApiSettings
+
+
+@dataclass(frozen=True)
+class Services:
+    """One application's parts.
+
+    Attributes:
+        host: Does the work.
+        settings: What callers may ask for.
+        results: Finished files.
+        gate: Jobs at once.
+        budget: Bytes of uploads at once.
+        metrics: Counts.
+    """
+
+    host: Host
+    settings: ApiSettings
+    results: ResultsStore
+    gate: JobGate
+    budget: UploadBudget
+    metrics: HttpMetrics
+
+    @contextmanager
+    def admitted(self) -> Iterator[Hold]:
+        """A place for one upload and its work; refused at once, before the body is read, when there is none.
+
+        Raises:
+            BusyError: All places are taken.
+        """
+        try:
+            with self.gate.slot(), self.budget.hold() as hold:
+                self.metrics.load(self.gate.active, self.budget.held)
+                yield hold
+        finally:
+            self.metrics.load(self.gate.active, self.budget.held)
+
+    async def job_of(self, form: JobForm, job_id: str) -> FileJob:
+        """The form as a job; a portrait is registered first.
+
+        Raises:
+            PortraitError: The portrait is of no use.
+        """
+        avatar_id = form.avatar_id
+        if form.portrait is not None:
+            avatar_id = (await self.host.register_avatar(form.portrait, "")).avatar_id
+        return FileJob(job_id, form.audio, avatar_id, form.session, form.seed, form.stream)
+
+
+@dataclass(frozen=True)
+class StartedJob:
+    """A job whose success can honestly be announced.
+
+    Attributes:
+        facts: What the file will be.
+        size_bytes: Of the file; 0 while unknown.
+        pieces: The file; closing the iterator cancels the job.
+    """
+
+    facts: JobStarted
+    size_bytes: int
+    pieces: AsyncGenerator[bytes, None]
+
+
+def new_job_id(request: Request, request_id: str) -> str:
+    """The request's id when the client chose it, so that it can ask for progress; else an id that cannot be guessed."""
+    return request_id if request.headers.get("x-request-id") == request_id else uuid.uuid4().hex
+
+
+async def start_job(host: Host, job: FileJob) -> StartedJob:
+    """Start a job and wait until an HTTP status can honestly be given.
+
+    That is: for a streamed file, once its input has been accepted; for a finished file, once it is finished, so that a job which
+    fails half-way is never answered 200.
+
+    Raises:
+        LiveAnchorError: What the job answered.
+    """
+    events = host.generate(job)
+    started: JobStarted | None = None
+    try:
+        async for event in events:
+            if isinstance(event, JobStarted):
+                started = event
+                if job.stream:
+                    return StartedJob(started, 0, _pieces(b"", events))
+            elif isinstance(event, JobBytes) and started is not None:
+                return StartedJob(started, event.total_bytes, _pieces(event.data, events))
+    except BaseException:
+        await events.aclose()
+        raise
+    raise StageLostError("session_host", 1)
+
+
+async def _pieces(first: bytes, events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(events):
+        if first:
+            yield first
+        async for event in events:
+            if isinstance(event, JobBytes):
+                yield event.data

@@ -1,0 +1,61 @@
+"""An answer whose body is made while it is sent, and which frees everything when it ends, however it ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from serve_app.http.disconnect import until_disconnect
+
+VIDEO: str = "video/mp4"
+
+
+class StreamedResponse(Response):
+    """Adds to Starlette's: the iterator is closed and `resources` are freed before the request counts as over.
+
+    An error while the body is being sent breaks the connection, so that no client takes a part for the whole.
+
+    Args:
+        pieces: The body.
+        resources: Closed at the end; the iterator is closed first.
+        status_code: HTTP status.
+        headers: Of the answer.
+        media_type: Content type.
+        on_cancelled: Told when the client went away before the end.
+    """
+
+    def __init__(
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        resources: AsyncExitStack,
+        status_code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        media_type: str = VIDEO,
+        on_cancelled: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.status_code = status_code
+        self.media_type = media_type
+        self.background = None
+        self._pieces = pieces
+        self._resources = resources
+        self._on_cancelled = on_cancelled
+        self.init_headers(headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        async with self._resources:
+            self._resources.push_async_callback(self._pieces.aclose)
+            try:
+                await until_disconnect(receive, self._send(send))
+            except ClientDisconnect:
+                self._on_cancelled()
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for data in self._pieces:
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,0 +1,49 @@
+"""The web page at `/`, the API page at `/docs`, and their files. No build step, nothing from other servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from fastapi import APIRouter, FastAPI
+from starlette.responses import FileResponse
+from starlette.staticfiles import StaticFiles
+
+WEB_DIR: Final = Path(__file__).resolve().parent.parent / "web"
+_REVALIDATE: Final = {"Cache-Control": "no-cache"}
+
+
+class _Static(StaticFiles):
+    """Static files that browsers ask about again (by ETag) instead of keeping an old page after an upgrade."""
+
+    def file_response(self, *args: object, **kwargs: object) -> FileResponse:
+        """See Starlette."""
+        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
+        response.headers["Cache-Control"] = "no-cache"
+        return response  # type: ignore[return-value]
+
+
+def install_web(api: FastAPI) -> None:
+    """Add the pages."""
+    router = APIRouter(include_in_schema=False)
+
+    def page(name: str) -> FileResponse:
+        return FileResponse(WEB_DIR / name, media_type="text/html; charset=utf-8", headers=_REVALIDATE)
+
+    @router.api_route("/", methods=["GET", "HEAD"])
+    async def index() -> FileResponse:
+        """The page for people."""
+        return page("index.html")
+
+    @router.api_route("/docs", methods=["GET", "HEAD"])
+    async def docs() -> FileResponse:
+        """The page for developers."""
+        return page("docs.html")
+
+    @router.api_route("/favicon.ico", methods=["GET", "HEAD"])
+    async def favicon() -> FileResponse:
+        """What browsers ask for unasked."""
+        return FileResponse(WEB_DIR / "icon.svg", media_type="image/svg+xml", headers=_REVALIDATE)
+
+    api.include_router(router)
+    api.mount("/static", _Static(directory=WEB_DIR), name="static")
