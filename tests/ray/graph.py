@@ -17,6 +17,8 @@ from typing import Any
 import httpx
 import numpy as np
 from ray import serve
+from ray.exceptions import RayActorError
+from ray.serve.exceptions import DeploymentUnavailableError
 
 from deployments.calls import StageStats
 from deployments.jobs import HostStats
@@ -54,7 +56,7 @@ def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = 60.0, e
             last = condition()
             if last:
                 return last
-        except (httpx.HTTPError, OSError) as error:
+        except (httpx.HTTPError, OSError, RayActorError, DeploymentUnavailableError) as error:
             last = error
         pause.wait(every_s)
     raise AssertionError(f"{what}: not within {timeout_s} s, last: {last!r}")

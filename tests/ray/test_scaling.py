@@ -25,7 +25,7 @@ def test_a_rolling_change_under_load_loses_no_job(graph: Graph) -> None:
         graph.change_args({"limits": {"max_audio_s": 599.0}})
         later = [pool.submit(graph.post, wav, f"rolling-b-{index}", 240.0, seed=1) for index in range(2)]
         answers = [job.result(timeout=240) for job in first + later]
-    assert [answer.status_code for answer in answers] == [200] * 4
+    assert [answer.status_code for answer in answers] == [200] * 4, [answer.text[:500] for answer in answers]
     for answer in answers:
         with av.open(io.BytesIO(answer.content)) as container:
             assert sum(1 for _ in container.decode(video=0)) == int(SPEECH_S * 25)

@@ -68,6 +68,14 @@ def test_one_gpu_and_two_cores_hold_the_minimum(document: dict[str, Any]) -> Non
         assert 0 < deployments(document)[name]["ray_actor_options"]["num_gpus"] < 1
 
 
+def test_a_rolling_change_fits_too(document: dict[str, Any]) -> None:
+    """Old hosts stay until their jobs are done, and those jobs need the new stages: otherwise both wait for each other."""
+    for each in (document, serve_document(AppConfig(), "127.0.0.1", 8000)):
+        cpus = {name: one["ray_actor_options"]["num_cpus"] for name, one in deployments(each).items()}
+        stages = sum(cpus[name] for name in STAGES)
+        assert stages + 2 * (cpus["SessionHost"] + cpus["Ingress"]) <= 2.0 + 1e-9
+
+
 def test_shares_are_those_of_liveanchor_serve(document: dict[str, Any]) -> None:
     for field, share in GPU_SHARES.items():
         assert deployments(document)[DEPLOYMENT_NAMES[field]]["ray_actor_options"]["num_gpus"] == share
