@@ -55,7 +55,15 @@ class StreamedResponse(Response):
                 self._on_cancelled()
 
     async def _send(self, send: Send) -> None:
+        """Everything is free again before the client can see the end, so that its next request finds room.
+
+        Where the length is known the end shows with the last piece, which is therefore held back.
+        """
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        sized, held = "content-length" in self.headers, b""
         async for data in self._pieces:
-            await send({"type": "http.response.body", "body": data, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            out, held = (held, data) if sized else (data, b"")
+            if out:
+                await send({"type": "http.response.body", "body": out, "more_body": True})
+        await self._resources.aclose()
+        await send({"type": "http.response.body", "body": held, "more_body": False})
