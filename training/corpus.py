@@ -9,12 +9,15 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import multiprocessing.connection
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,26 +181,67 @@ def make_corpus(
     minutes = hours * 60 / count
     jobs = [(folder, tools, seed, k, minutes) for k in range(count) if not (folder / f"shard-{k:05d}.json").exists()]
     began = time.perf_counter()
-    context = multiprocessing.get_context("spawn")
-    items, seconds, failed = 0, 0.0, 0
+    items, seconds, failed, crashed = 0, 0.0, 0, 0
     missing: Counter[str] = Counter()
-    with context.Pool(min(workers or multiprocessing.cpu_count(), max(len(jobs), 1))) as pool:
-        for made, length, lost, symbols in pool.imap_unordered(_job, jobs):
-            items, seconds, failed = items + made, seconds + length, failed + lost
-            missing.update(symbols)
+    for result in _run_jobs(jobs, workers or multiprocessing.cpu_count()):
+        if result is None:
+            crashed += 1
+            continue
+        made, length, lost, symbols = result
+        items, seconds, failed = items + made, seconds + length, failed + lost
+        missing.update(symbols)
     return {
         "items": items,
         "hours": round(seconds / 3600, 3),
         "failed": failed,
+        "crashed_shards": crashed,
         "unknown_symbols": dict(missing),
         "took_s": round(time.perf_counter() - began, 1),
     }
 
 
+Job = tuple[Path, Tools, int, int, float]
+JobResult = tuple[int, float, int, dict[str, int]]
+
+
+def _run_jobs(jobs: Sequence[Job], workers: int) -> Iterator[JobResult | None]:
+    """Results of all jobs as they end, one process per shard; None for a shard whose process died.
+
+    The library can crash on some pairs of voice and text (seen: one shard in 120), which would hang a process pool for ever.
+    """
+    if workers == 1 or len(jobs) <= 1:
+        yield from map(_job, jobs)
+        return
+    context = multiprocessing.get_context("spawn")
+    waiting = list(reversed(jobs))
+    running: dict[int, tuple[SpawnProcess, Connection]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                receiver, sender = context.Pipe(duplex=False)
+                process = context.Process(target=_send_job, args=(waiting.pop(), sender))
+                process.start()
+                sender.close()
+                running[process.sentinel] = (process, receiver)
+            for sentinel in multiprocessing.connection.wait(list(running)):
+                process, receiver = running.pop(cast(int, sentinel))
+                process.join()
+                yield receiver.recv() if process.exitcode == 0 else None
+                receiver.close()
+    finally:
+        for process, _ in running.values():
+            process.terminate()
+
+
+def _send_job(job: Job, sender: Connection) -> None:
+    """Run a job in a process of its own."""
+    sender.send(_job(job))
+
+
 _engines: dict[Path, Espeak] = {}
 
 
-def _job(job: tuple[Path, Tools, int, int, float]) -> tuple[int, float, int, dict[str, int]]:
+def _job(job: Job) -> JobResult:
     """One shard in a worker process, which keeps its library loaded."""
     folder, tools, seed, index, minutes = job
     if tools.espeak_library not in _engines:
