@@ -182,11 +182,12 @@ def compose_mouth(
     parts = _sample(mouth, box, mouth.jaw_parts, _rigid_backward(mouth, box, pose, deformation, jaw))
     under_up = 1.0 - TEETH_SHADOW * torch.exp(up_edge.clamp(max=0.0) * (1.0 / (0.035 * width)))
     over_low = low_edge.clamp(max=0.0)
-    shade = under_up * (1.0 - LOWER_LIP_SHADOW * torch.exp(over_low * (1.0 / (0.03 * width)))) * (1.0 - 0.5 * protrusion)
+    shade = under_up * (1.0 - LOWER_LIP_SHADOW * torch.exp(over_low * (1.0 / (0.03 * width))))
     picture = mouth.cavity * (0.35 + 0.65 * torch.exp(over_low * (1.0 / (0.16 * width))))
     picture = torch.lerp(picture, parts[:, :3], parts[:, 3:] * (1.0 / 255.0))
     upper_alpha = teeth[:, 3:] * (1.0 / 255.0)
-    picture = torch.lerp(picture, teeth[:, :3], upper_alpha * (1.0 - 0.65 * protrusion)) * shade
+    picture = torch.lerp(picture, teeth[:, :3], upper_alpha * (1.0 - 0.5 * protrusion)) * shade
+    picture = torch.lerp(picture, mouth.cavity * 0.7, 0.6 * protrusion)  # little light gets in behind rounded lips
 
     low_rgb = low[:, :3] * _lip_shade(low_edge, opening * 0.30 + (1.0 - opening) * mouth.contact)
     behind = LIP_TUCK_UNDER_PX + mouth.tuck_under * (1.0 - opening)

@@ -120,7 +120,7 @@ def _tone(frame: FaceFrame, crop: U8) -> F64:
     skin = np.percentile(blurred[places[:, 1], places[:, 0]].astype(np.float64), 70, axis=0)
     exposure = float(np.clip(skin.mean() / 175.0, 0.55, 1.04))
     tint = skin / max(float(skin.mean()), 1.0)
-    result: F64 = exposure * (1.0 + 0.18 * (tint - np.array([1.18, 0.96, 0.86])))
+    result: F64 = exposure * (1.0 + 0.34 * (tint - np.array([1.18, 0.96, 0.86])))
     return result
 
 
