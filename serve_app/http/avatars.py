@@ -82,13 +82,12 @@ def avatar_routes(services: Services) -> APIRouter:
         """What is known about a presenter."""
         return _answer(await host.get_avatar(_known_form(avatar_id)))
 
-    @router.api_route(
+    @router.head("/{avatar_id}/preview.jpg", include_in_schema=False)
+    @router.get(
         "/{avatar_id}/preview.jpg",
-        methods=["GET", "HEAD"],
         response_class=Response,
         summary="A small picture of a presenter",
         responses=picture_answer() | problems(404, 500, 503),
-        operation_id="get_avatar_preview",
     )
     async def preview(avatar_id: AvatarId, request: Request) -> Response:
         """A JPEG of at most 512 pixels a side. It never changes."""

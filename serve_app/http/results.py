@@ -20,13 +20,12 @@ def result_routes(services: Services, wall_clock: Callable[[], float] = time.tim
     """The routes of finished files."""
     router = APIRouter(tags=["talking video"])
 
-    @router.api_route(
+    @router.head("/results/{result_id}", include_in_schema=False)
+    @router.get(
         "/results/{result_id}",
-        methods=["GET", "HEAD"],
         response_class=Response,
         summary="The mp4 that POST /api/generate made",
         responses=video_answer(ranges=True) | problems(404, 410, 416, 500, 503),
-        operation_id="get_result",
     )
     async def result(result_id: str, request: Request) -> Response:
         """The whole file or one byte range of it; 410 once it has expired (for 24 h), 404 after that."""

@@ -60,6 +60,19 @@ class NoFaces:
         return []
 
 
+def head_of(length: int, path: str = "/generate") -> bytes:
+    """The head of a form that is sent by hand; its boundary is `b`."""
+    lines = (
+        f"POST {path} HTTP/1.1",
+        "Host: x",
+        "Content-Type: multipart/form-data; boundary=b",
+        f"Content-Length: {length}",
+        "",
+        "",
+    )
+    return "\r\n".join(lines).encode()
+
+
 class Gate:
     """Stands in for `FakeStages.render_gate`; opened from any thread."""
 
@@ -70,7 +83,7 @@ class Gate:
         self._open.set()
 
     async def wait(self) -> None:
-        while not self._open.is_set():
+        while not self._open.is_set():  # noqa: ASYNC110  # it is set from another thread, and this wait must end when cancelled
             await asyncio.sleep(0.005)
 
 
@@ -180,7 +193,9 @@ class Served:
 @contextmanager
 def running(api: FastAPI) -> Iterator[int]:
     """Serve an application on a free port of this machine, in a thread."""
-    server = uvicorn.Server(uvicorn.Config(api, port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(
+        uvicorn.Config(api, port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     wait_for(lambda: server.started)
@@ -208,7 +223,9 @@ def wait_for(condition: Callable[[], Any], timeout_s: float = 10.0) -> None:
         pause.wait(0.005)
 
 
-def assert_problem(answer: httpx.Response, status: int, code: str | None = None, field: str | None = None) -> dict[str, Any]:
+def assert_problem(
+    answer: httpx.Response, status: int, code: str | None = None, field: str | None = None
+) -> dict[str, Any]:
     """The answer is a problem document that is complete and consistent."""
     assert answer.status_code == status, (answer.status_code, answer.text[:500])
     assert answer.headers["content-type"] == PROBLEM_TYPE

@@ -15,7 +15,7 @@ import pytest
 
 from deployments.errors import StageLostError
 from serve_app.http.settings import ApiSettings
-from tests.unit.http_support import Gate, Served, assert_problem, serving, small_avatar, wait_for, wav
+from tests.unit.http_support import Gate, Served, assert_problem, head_of, serving, small_avatar, wait_for, wav
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,9 @@ def test_a_kept_file(served: Served) -> None:
 def test_json_with_base64_gives_the_same_file(served: Served) -> None:
     speech = base64.b64encode(wav()).decode()
     as_json = served.client.post("/generate", json={"audio": speech, "seed": 3})
-    as_url = served.client.post("/generate", json={"audio": f"data:audio/wav;base64,{speech}", "seed": 3, "portrait": None})
+    as_url = served.client.post(
+        "/generate", json={"audio": f"data:audio/wav;base64,{speech}", "seed": 3, "portrait": None}
+    )
     as_form = served.generate(seed=3)
     assert as_json.status_code == 200 and as_json.content == as_form.content == as_url.content
 
@@ -107,8 +109,7 @@ def test_an_empty_portrait_input_of_a_browser_is_no_portrait(served: Served) -> 
 
 def _raw_request(port: int, body: bytes, *, path: str = "/generate") -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port), timeout=10)
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: {len(body)}\r\n\r\n"
-    connection.sendall(head.encode() + body)
+    connection.sendall(head_of(len(body), path) + body)
     return connection
 
 
@@ -122,7 +123,9 @@ def _form(**fields: bytes) -> bytes:
     return b"".join(parts) + b"--b--\r\n"
 
 
-@pytest.mark.parametrize(("path", "stream"), [("/generate", b"false"), ("/generate", b"true"), ("/api/generate", b"false")])
+@pytest.mark.parametrize(
+    ("path", "stream"), [("/generate", b"false"), ("/generate", b"true"), ("/api/generate", b"false")]
+)
 def test_a_client_that_goes_away_stops_the_work(tmp_path: Path, path: str, stream: bytes) -> None:
     with serving(tmp_path) as served:
         served.host.stages.render_gate = Gate()
@@ -147,8 +150,8 @@ def test_a_client_that_goes_away_while_it_uploads(tmp_path: Path) -> None:
         services = served.api.state.services
         body = _form(audio=b"\0" * 100_000)
         connection = socket.create_connection(("127.0.0.1", served.port))
-        head = f"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: {len(body)}\r\n\r\n"
-        connection.sendall(head.encode() + body[:50_000])
+        head = head_of(len(body))
+        connection.sendall(head + body[:50_000])
         wait_for(lambda: services.gate.active == 1)
         connection.close()
         wait_for(lambda: services.gate.active == 0)
@@ -188,8 +191,8 @@ def test_uploads_together_are_bounded(tmp_path: Path) -> None:
     with serving(tmp_path, max_upload_bytes=60_000, max_buffered_bytes=90_000) as served:
         half = _form(audio=b"\0" * 55_000)
         connection = socket.create_connection(("127.0.0.1", served.port))
-        head = f"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: {len(half)}\r\n\r\n"
-        connection.sendall(head.encode() + half[:-40])
+        head = head_of(len(half))
+        connection.sendall(head + half[:-40])
         services = served.api.state.services
         wait_for(lambda: services.budget.held > 50_000)
         assert_problem(served.generate(wav(1.4)), 503, "overloaded")
@@ -205,7 +208,9 @@ def test_progress_of_a_running_job(tmp_path: Path) -> None:
         served.host.stages.render_gate = gate = Gate()
         thread = threading.Thread(
             target=lambda: httpx.post(
-                f"http://127.0.0.1:{served.port}/generate", files={"audio": wav()}, headers={"X-Request-Id": "my-own-job-1"}
+                f"http://127.0.0.1:{served.port}/generate",
+                files={"audio": wav()},
+                headers={"X-Request-Id": "my-own-job-1"},
             )
         )
         thread.start()
