@@ -167,7 +167,7 @@ def test_a_bad_file_gets_its_problem_and_the_next_good_one_works(graph: Graph) -
     assert problem["type"].endswith("audio_unreadable") and "Traceback" not in problem["detail"]
     assert "\n" not in problem["detail"] and "audio" in problem["detail"]
     unknown = graph.post(speech_wav(1.0), avatar_id="0" * 32)
-    assert unknown.status_code == 422 and "0" * 32 in unknown.json()["detail"]
+    assert unknown.status_code == 404 and "0" * 32 in unknown.json()["detail"]
     assert graph.post(speech_wav(1.0)).status_code == 200
 
 
