@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import traceback
 import uuid
 from collections.abc import Callable
 from typing import Final
@@ -13,6 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from serve_app.http.metrics import HttpMetrics
+from serve_app.http.problems import failure_response
 
 REQUEST_ID: Final = "X-Request-Id"
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}", re.ASCII)
@@ -45,11 +47,11 @@ def route_of(scope: Scope) -> str:
     return path if isinstance(path, str) else "static" if scope.get("path", "").startswith("/static/") else "unknown"
 
 
-def add_common_headers(headers: MutableHeaders, scope: Scope, echo_request_id: bool) -> None:
+def _add_common_headers(headers: MutableHeaders, scope: Scope, cors: bool, echo_request_id: bool) -> None:
     """What every answer has, errors included; what a route has set stays."""
     for name, value in _SECURITY.items():
         headers.setdefault(name, value)
-    headers.setdefault("Cross-Origin-Resource-Policy", "cross-origin" if scope["state"].get("cors") else "same-origin")
+    headers.setdefault("Cross-Origin-Resource-Policy", "cross-origin" if cors else "same-origin")
     headers.setdefault("Cache-Control", "no-store")
     if echo_request_id:
         headers[REQUEST_ID] = request_id_of(scope)
@@ -86,19 +88,27 @@ class ContextMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope.setdefault("state", {})["cors"] = self._cors
         started = self._clock()
-        status = 500
+        status = 0
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                add_common_headers(MutableHeaders(scope=message), scope, self._echo)
+                _add_common_headers(MutableHeaders(scope=message), scope, self._cors, self._echo)
             await send(message)
 
         try:
             await self._app(scope, receive, send_with_headers)
+        except Exception as error:  # noqa: BLE001  # the last line: whatever nobody foresaw is a 500 that says so
+            where = "".join(
+                traceback.format_tb(error.__traceback__)
+            )  # lines of code; no values, which may be anybody's content
+            self._log.error("unforeseen", request_id=request_id_of(scope), kind=type(error).__name__, where=where)
+            self._metrics.problem("internal_error")
+            if status:
+                raise  # the answer has begun: a broken connection tells the client that it is not whole
+            await failure_response(request_id_of(scope))(scope, receive, send_with_headers)
         finally:
             method = scope["method"] if scope["method"] in _METHODS else "other"
             elapsed_ms = (self._clock() - started) * 1000

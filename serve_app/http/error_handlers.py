@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import structlog
 from fastapi import FastAPI, Request, Response
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from deployments.errors import plain
 from kernels.errors import InvalidInputError, LiveAnchorError
-from serve_app.http.context import add_common_headers, request_id_of, route_of
+from serve_app.http.context import request_id_of, route_of
 from serve_app.http.metrics import HttpMetrics
-from serve_app.http.problems import failure_response, http_problem_response, kind_of, problem_response
+from serve_app.http.problems import http_problem_response, kind_of, problem_response
 from serve_app.http.settings import ApiSettings
 
 CLIENT_CLOSED = 499
@@ -20,7 +19,7 @@ CLIENT_CLOSED = 499
 
 
 def install_error_handlers(api: FastAPI, settings: ApiSettings, metrics: HttpMetrics) -> None:
-    """Answer every error of ours, of routing, and of nobody's foresight with problem details."""
+    """Answer every error of ours and of routing with problem details; what is left, `ContextMiddleware` catches."""
     log = structlog.get_logger("liveanchor.http")
 
     @api.exception_handler(LiveAnchorError)
@@ -44,15 +43,3 @@ def install_error_handlers(api: FastAPI, settings: ApiSettings, metrics: HttpMet
     async def _gone(request: Request, error: ClientDisconnect) -> Response:
         metrics.cancelled(route_of(request.scope))
         return Response(status_code=CLIENT_CLOSED)
-
-    @api.exception_handler(Exception)
-    async def _unforeseen(request: Request, error: Exception) -> Response:
-        """Runs outside all of our layers; the server logs the trace."""
-        request_id = request_id_of(request.scope)
-        metrics.problem("internal_error")
-        log.error("unforeseen", request_id=request_id, kind=type(error).__name__)
-        response = failure_response(request_id)
-        add_common_headers(
-            MutableHeaders(raw=response.raw_headers), request.scope, not settings.proxy_echoes_request_id
-        )
-        return response

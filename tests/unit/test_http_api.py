@@ -226,11 +226,14 @@ def test_wrong_addresses_and_methods(served: Served) -> None:
 def test_the_unforeseen_is_a_500_that_tells_nothing(served: Served) -> None:
     served.host.failure = RuntimeError("password=hunter2 /srv/secret")
     try:
-        answer = served.client.post("/generate", files={"audio": wav()}, headers={"X-Request-Id": "trace-me-0001"})
+        with structlog.testing.capture_logs() as logs:
+            answer = served.client.post("/generate", files={"audio": wav()}, headers={"X-Request-Id": "trace-me-0001"})
     finally:
         served.host.failure = None
     found = assert_problem(answer, 500, "internal_error")
     assert found["request_id"] == "trace-me-0001" and "hunter2" not in answer.text
+    [log] = [entry for entry in logs if entry["event"] == "unforeseen"]
+    assert log["kind"] == "RuntimeError" and "generate" in log["where"] and "hunter2" not in str(logs)
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
