@@ -18,8 +18,7 @@ from deployments.calls import AudioFacts, CallContext, MotionFacts, RifeFacts
 from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
 from deployments.rife import doubles_in_motion_space
 from kernels.errors import LiveAnchorError
-from pipeline.motion_diffusion import MotionCarry
-from pipeline.stages import RenderRequest, StageInfo
+from pipeline.stages import Carry, RenderRequest, StageInfo
 from pipeline.types import F32, FeatureRows, MotionChunk, Nv12RectBatch
 
 ATTEMPTS = 2
@@ -174,9 +173,9 @@ class GraphStages:
         rows: FeatureRows = await self._call("audio_features", self._rows, window, first_row)
         return rows
 
-    async def motion_diffusion(self, rows: FeatureRows, carry: MotionCarry) -> tuple[MotionChunk, MotionCarry]:
+    async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
         """See `Stages`."""
-        answer: tuple[MotionChunk, MotionCarry] = await self._call("motion_diffusion", self._motion, rows, carry)
+        answer: tuple[MotionChunk, Carry] = await self._call("motion_diffusion", self._motion, rows, carry)
         return answer
 
     async def renderer(self, request: RenderRequest) -> Nv12RectBatch:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
 from kernels.errors import InvalidInputError
+from pipeline.behaviour import behaviour_of
 from pipeline.canvas import CanvasPainter
 from pipeline.clock import frame_count
 from pipeline.config import SessionSettings
@@ -34,7 +35,7 @@ async def clip_batches(
     if not len(pcm):
         raise InvalidInputError("audio", "0 samples", "at least one sample")
     left = frame_count(len(pcm), settings.fps)
-    batches = run_session(audio_blocks(pcm), stages, avatar.avatar_id, settings, seed)
+    batches = run_session(audio_blocks(pcm), stages, avatar.avatar_id, settings, seed, behaviour_of(avatar))
     async with aclosing(batches):
         async for batch in batches:
             kept = min(len(batch), left)

@@ -10,10 +10,11 @@ from typing import TypeVar
 
 import torch
 
+from pipeline.audio_features import CarryError
 from pipeline.mini import load_speech_stages
 from pipeline.motion_diffusion import MotionCarry
 from pipeline.renderer import DEFAULT_CACHE_BYTES, Renderer
-from pipeline.stages import RenderRequest, StageInfo
+from pipeline.stages import Carry, RenderRequest, StageInfo
 from pipeline.types import F32, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 
 T = TypeVar("T")
@@ -60,8 +61,10 @@ class LocalStages:
         """See `Stages`."""
         return await self._run("audio_features", self._speech_thread, lambda: self._audio.window(window, first_row))
 
-    async def motion_diffusion(self, rows: FeatureRows, carry: MotionCarry) -> tuple[MotionChunk, MotionCarry]:
+    async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
         """See `Stages`."""
+        if not isinstance(carry, MotionCarry):
+            raise CarryError("carry", carry.family or type(carry).__name__, self._motion.shape.family)
         return await self._run("motion_diffusion", self._speech_thread, lambda: self._motion.step(rows, carry))
 
     async def renderer(self, request: RenderRequest) -> Nv12RectBatch:

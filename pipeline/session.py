@@ -9,6 +9,7 @@ from contextlib import aclosing
 
 import numpy as np
 
+from pipeline.behaviour import MINI, MotionBehaviour
 from pipeline.cadence import infill_odd_frames
 from pipeline.config import SessionSettings
 from pipeline.speech_motion import SpeechMotion
@@ -58,7 +59,12 @@ async def stride_two(hops: AsyncIterator[MotionChunk]) -> AsyncGenerator[MotionC
 
 
 async def run_session(
-    source: AsyncIterator[AudioChunk], stages: Stages, avatar_id: str, settings: SessionSettings, seed: int
+    source: AsyncIterator[AudioChunk],
+    stages: Stages,
+    avatar_id: str,
+    settings: SessionSettings,
+    seed: int,
+    behaviour: MotionBehaviour = MINI,
 ) -> AsyncGenerator[Nv12RectBatch, None]:
     """Drive one session to the end of its audio.
 
@@ -68,6 +74,7 @@ async def run_session(
         avatar_id: Whose face.
         settings: Chunking, frame rate, colour, silence.
         seed: See `SpeechMotion`.
+        behaviour: Of the avatar, `pipeline.behaviour.behaviour_of(avatar)`.
 
     Yields:
         Rectangles of consecutive frames. At 50 frames/s two per frame of motion; the caller cuts to the exact length.
@@ -76,7 +83,7 @@ async def run_session(
     """
     need_following = settings.fps == 50
     in_flight: deque[asyncio.Task[Nv12RectBatch]] = deque()
-    hops = SpeechMotion(stages, settings.silence, seed).run(source)
+    hops = SpeechMotion(stages, settings.silence, seed, behaviour=behaviour).run(source)
     if settings.cadence == 2:
         hops = stride_two(hops)
     try:

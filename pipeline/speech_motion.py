@@ -6,15 +6,22 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import numpy as np
 
+from pipeline.behaviour import MINI, MotionBehaviour
 from pipeline.clock import motion_frame_count
 from pipeline.config import SilenceSettings
 from pipeline.idle_fade import IdleFade
-from pipeline.idle_motion import idle_motion
-from pipeline.motion_diffusion import MotionCarry, initial_carry
 from pipeline.pcm_buffer import PcmBuffer
 from pipeline.silence import SilenceGate, frame_rms
-from pipeline.stages import Stages
-from pipeline.types import F32, ROWS_PER_FRAME, SAMPLES_PER_FRAME, AudioChunk, MotionChunk
+from pipeline.stages import Carry, Stages
+from pipeline.types import (
+    F32,
+    FEATURE_RATE_HZ,
+    ROWS_PER_FRAME,
+    SAMPLES_PER_FRAME,
+    AudioChunk,
+    FeatureRows,
+    MotionChunk,
+)
 
 
 class SpeechMotion:
@@ -25,13 +32,22 @@ class SpeechMotion:
         settings: When a frame counts as speech.
         seed: Head motion, blinks and idle motion are functions of it and of the frame index.
         epoch: Travels with the carries.
+        behaviour: How the avatar's family idles and begins to speak.
 
     Attributes:
         neural_hops: Hops for which the neural stages were called.
         idle_hops: Hops that cost no neural call.
     """
 
-    def __init__(self, stages: Stages, settings: SilenceSettings, seed: int, epoch: int = 0) -> None:
+    def __init__(
+        self,
+        stages: Stages,
+        settings: SilenceSettings,
+        seed: int,
+        epoch: int = 0,
+        behaviour: MotionBehaviour = MINI,
+    ) -> None:
+        self._behaviour = behaviour
         self._stages = stages
         self._info = stages.info
         self._gate = SilenceGate(settings)
@@ -42,14 +58,16 @@ class SpeechMotion:
         self._hop = 0
         self._gated_frames = 0
         self._speech = np.zeros(0, np.bool_)
-        self._history: F32 = idle_motion(seed, -self._info.history_frames, self._info.history_frames)
-        self._carry: MotionCarry | None = None
+        self._history: F32 = behaviour.idle(seed, -self._info.history_frames, self._info.history_frames)
+        self._prepared: Carry | None = None
+        self._carry: Carry | None = None
         self._fade: IdleFade | None = None
         self.neural_hops = 0
         self.idle_hops = 0
 
     async def run(self, source: AsyncIterator[AudioChunk]) -> AsyncGenerator[MotionChunk, None]:
         """Consume the audio and yield motion hop by hop, the last one cut to the length of the audio."""
+        await self._set_up()
         async for chunk in source:
             self._buffer.append(chunk.pcm)
             while self._hop_is_complete():
@@ -65,12 +83,15 @@ class SpeechMotion:
         return self._info.hop_frames * SAMPLES_PER_FRAME
 
     def _hop_is_complete(self) -> bool:
-        return self._buffer.end >= (self._hop + 1) * self._hop_samples + self._lookahead_frames * SAMPLES_PER_FRAME
+        ahead = max(self._info.lookahead_samples, self._info.lookahead_frames * SAMPLES_PER_FRAME)
+        return self._buffer.end >= (self._hop + 1) * self._hop_samples + ahead
 
-    @property
-    def _lookahead_frames(self) -> int:
-        """Whole frames that cover the look-ahead of a feature window."""
-        return -(-self._info.lookahead_samples // SAMPLES_PER_FRAME)
+    async def _set_up(self) -> None:
+        """Let the motion stage do before the first sample what does not depend on samples."""
+        if self._info.sets_up:
+            carry = self._behaviour.start(self._seed, self._history, 0, self._epoch, None)
+            none = FeatureRows(np.zeros((0, 0), np.float32), FEATURE_RATE_HZ, 0)
+            _, self._prepared = await self._stages.motion_diffusion(none, carry)
 
     async def _next_hop(self) -> MotionChunk:
         first_frame = self._hop * self._info.hop_frames
@@ -82,7 +103,7 @@ class SpeechMotion:
 
     def _someone_speaks(self) -> bool:
         """Whether any frame of this hop or of its look-ahead counts as speech."""
-        frames = self._info.hop_frames + self._lookahead_frames
+        frames = self._info.hop_frames + self._info.lookahead_frames
         known = len(self._speech)
         start = self._gated_frames * SAMPLES_PER_FRAME
         fresh = self._buffer.window(start, (frames - known) * SAMPLES_PER_FRAME)
@@ -94,9 +115,7 @@ class SpeechMotion:
 
     async def _spoken_hop(self, first_frame: int) -> MotionChunk:
         if self._carry is None:
-            self._carry = initial_carry(
-                seed=self._seed, history=self._history, first_frame=first_frame, epoch=self._epoch
-            )
+            self._carry = self._behaviour.start(self._seed, self._history, first_frame, self._epoch, self._prepared)
         info = self._info
         length = info.context_samples + self._hop_samples + info.lookahead_samples
         window = self._buffer.window(self._hop * self._hop_samples - info.context_samples, length)
@@ -107,7 +126,7 @@ class SpeechMotion:
         return chunk
 
     async def _idle_hop(self, first_frame: int) -> MotionChunk:
-        idle = idle_motion(self._seed, first_frame - 1, self._info.hop_frames + 1)
+        idle = self._behaviour.idle(self._seed, first_frame - 1, self._info.hop_frames + 1)
         if self._carry is not None:
             self._fade = IdleFade.from_pose(self._history[-1], idle[0], first_frame)
             self._carry = None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from pipeline.motion_diffusion import MotionCarry
-from pipeline.types import F32, FeatureRows, MotionChunk, Nv12RectBatch
+from pipeline.types import F32, SAMPLES_PER_FRAME, FeatureRows, MotionChunk, Nv12RectBatch
 
 
 @dataclass(frozen=True)
@@ -20,6 +19,9 @@ class StageInfo:
         lookahead_samples: Samples that a feature window needs after its last frame.
         history_frames: Frames of past motion that a motion window is conditioned on.
         doubles_in_motion_space: True where the renderer makes 50 frames/s itself; False where RIFE does.
+        sets_up: True where the motion stage wants one call without rows at the start of a session, whose carry every utterance
+            then begins from.
+        gate_frames: Whole frames of look-ahead that decide whether someone speaks; None = all frames that the look-ahead touches.
     """
 
     family: str
@@ -28,6 +30,33 @@ class StageInfo:
     lookahead_samples: int
     history_frames: int
     doubles_in_motion_space: bool
+    sets_up: bool = False
+    gate_frames: int | None = None
+
+    @property
+    def lookahead_frames(self) -> int:
+        """Whole frames after a hop that the silence gate looks at."""
+        touched = -(-self.lookahead_samples // SAMPLES_PER_FRAME)
+        return touched if self.gate_frames is None else self.gate_frames
+
+
+class Carry(Protocol):
+    """What a session carries between calls of the motion stage; every family has its own, opaque to the session."""
+
+    @property
+    def family(self) -> str:
+        """Family of the model; empty until its first call."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Version of its weights; empty until its first call."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """Session epoch."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -66,7 +95,7 @@ class Stages(Protocol):
         """
         ...
 
-    async def motion_diffusion(self, rows: FeatureRows, carry: MotionCarry) -> tuple[MotionChunk, MotionCarry]:
+    async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
         """One hop of motion and the carry for the next hop."""
         ...
 

@@ -80,6 +80,7 @@ class MotionStitch:
         options: Options of the session.
         stitch: The stitching network; None leaves the keypoints as they are.
         d0: First driving frame, where the session knows it beforehand; otherwise the first one seen.
+        first_frame: Index of the first frame that `step` is called for.
     """
 
     def __init__(
@@ -88,13 +89,14 @@ class MotionStitch:
         options: StitchOptions,
         stitch: Stitch | None,
         d0: MotionFields | None = None,
+        first_frame: int = 0,
     ) -> None:
         self._source = source
         self._options = options
         self._stitch = stitch
         self._d0 = d0
         self._fade_target: dict[str, F32] | None = None
-        self._frame = 0
+        self._frame = first_frame
         self._weights = self._driven_weights()
         self._drive_eye = options.is_image if options.drive_eye is None else options.drive_eye
         self._rest_yaw, self._rest_pitch = (to_degrees(source[0][name]) for name in ("yaw", "pitch"))

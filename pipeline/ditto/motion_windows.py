@@ -128,7 +128,7 @@ class MotionTrack:
 
     def _next_condition(self) -> F32:
         settings = self._settings
-        predicted = self._motion[len(self._motion) - settings.overlap - 1]
+        predicted: F32 = self._motion[len(self._motion) - settings.overlap - 1]
         if not settings.reset_every or self._windows % settings.reset_every:
             return predicted.copy()
         kept = slice(*settings.reset_keeps)
