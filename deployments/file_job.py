@@ -87,7 +87,7 @@ async def run_job(
             seed=job.seed,
             on_progress=lambda done, total: events.put_nowait(JobProgress(done, total)),
         )
-        async with aclosing(clip):  # type: ignore[type-var]  # an async generator
+        async with aclosing(clip):
             async for data in clip:
                 total_bytes = 0 if job.stream else len(data)  # a finished file comes in one
                 for start in range(0, len(data), PIECE_BYTES):

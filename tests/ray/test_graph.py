@@ -190,3 +190,32 @@ def test_the_command_line_finds_the_running_graph(graph: Graph, nodes: Any, home
     )
     assert done.stdout.split()[-1] == "25"
     assert out.read_bytes() == graph.post(wav, seed=3).content
+
+
+def test_prometheus_sees_every_stage(graph: Graph) -> None:
+    import ray
+
+    assert graph.post(speech_wav(1.0)).status_code == 200
+    [port] = {node["MetricsExportPort"] for node in ray.nodes() if node["Alive"]}
+    wanted = [
+        *(
+            f'ray_liveanchor_stage_{name}{{stage="{stage}"'
+            for stage in ("audio_features", "motion_diffusion", "renderer")
+            for name in ("batch_size_count", "batch_ms_bucket", "wait_ms_sum", "queue_length", "frames_total")
+        ),
+        'ray_liveanchor_jobs_ended_total{outcome="finished"',
+    ]
+
+    def exported() -> bool:
+        lines = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text.splitlines()
+        missing = [one for one in wanted if not any(_is_sample_of(one, line) for line in lines)]
+        if missing:
+            raise OSError(f"not exported yet: {missing}")
+        return True
+
+    wait_for("the metrics", exported, 30, 1.0)
+
+
+def _is_sample_of(wanted: str, line: str) -> bool:
+    name, tag = wanted.split("{")
+    return line.startswith(f"{name}{{") and tag in line
