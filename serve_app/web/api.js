@@ -1,0 +1,65 @@
+// Talking to the service. Every error becomes a Problem with words for people.
+
+export class Problem extends Error {
+  constructor({ title, text = "", field = "", status = 0, requestId = "" }) {
+    super(title);
+    Object.assign(this, { title, text, field, status, requestId });
+  }
+}
+
+const UNREACHABLE = new Problem({
+  title: "The service cannot be reached.",
+  text: "Check the connection and try again.",
+});
+
+/** The RFC 9457 document of an answer, in words. */
+async function problemOf(response) {
+  let found = {};
+  try {
+    found = await response.json();
+  } catch {
+    found = {}; // a proxy's own page; the status is all there is
+  }
+  const requestId = found.request_id ?? response.headers.get("x-request-id") ?? "";
+  const title = `${found.title ?? `The service answered ${response.status}`}.`;
+  const text = response.status === 503
+    ? `Try again in ${found.retry_after_s ?? response.headers.get("retry-after") ?? "a few"} seconds.`
+    : wordsOf(found);
+  return new Problem({ title, text, field: found.field ?? "", status: response.status, requestId });
+}
+
+function wordsOf(found) {
+  const detail = String(found.detail ?? "");
+  if (!found.field) return detail;
+  const prefix = `${found.field}: `;
+  const said = (detail.startsWith(prefix) ? detail.slice(prefix.length) : detail).replace(/\s*\(allowed: .*\)$/s, "");
+  const sentence = said ? `${said[0].toUpperCase()}${said.slice(1)}.` : "";
+  return found.allowed ? `${sentence} Accepted: ${found.allowed}.` : sentence;
+}
+
+/** fetch() that throws a Problem for every failure except an abort. */
+export async function call(path, options = {}) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw UNREACHABLE;
+  }
+  if (!response.ok) throw await problemOf(response);
+  return response;
+}
+
+export const getJson = async (path) => (await call(path)).json();
+
+/** 32 hexadecimal digits that nobody can guess. */
+export function newRequestId() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** A Problem for anything that was thrown. */
+export function asProblem(error) {
+  if (error instanceof Problem) return error;
+  if (error instanceof TypeError) return UNREACHABLE; // what a broken stream throws
+  return new Problem({ title: "This page has a fault.", text: String(error.message ?? error) });
+}

@@ -1,0 +1,94 @@
+// Step 1: who speaks.
+
+import { acceptDrops, byId, make, show, showProblem } from "./dom.js";
+import { asProblem, call, getJson } from "./api.js";
+
+const TYPES = "image/jpeg,image/png,image/webp,video/mp4,video/webm,video/quicktime";
+
+export class Presenters {
+  constructor(onChange) {
+    this.onChange = onChange;
+    this.known = [];
+    this.chosen = null;
+    this.tiles = byId("presenters");
+    this.input = make("input", { type: "file", accept: TYPES, className: "hidden", id: "portrait" });
+    this.input.setAttribute("aria-describedby", "portrait-hint");
+    this.input.addEventListener("change", () => {
+      if (this.input.files.length) this.#register(this.input.files[0]);
+      this.input.value = "";
+    });
+    const icon = byId("speech-drop").querySelector("svg").cloneNode(true);
+    this.add = make("label", { className: "tile add" }, this.input, icon, "Upload a portrait");
+    acceptDrops(this.add, (file) => this.#register(file));
+    byId("remove-presenter").addEventListener("click", () => this.#remove());
+  }
+
+  async load() {
+    try {
+      this.known = (await getJson("/avatars")).avatars;
+      showProblem(byId("presenter-error"), null);
+    } catch (error) {
+      showProblem(byId("presenter-error"), asProblem(error), () => this.load());
+    }
+    this.chosen ??= this.known[0] ?? null;
+    this.#draw();
+  }
+
+  #draw() {
+    this.tiles.replaceChildren(...this.known.map((one) => this.#tile(one)), this.add);
+    this.#chose(this.chosen);
+  }
+
+  #tile(one) {
+    const name = one.name || "Without a name";
+    const radio = make("input", { type: "radio", name: "presenter", value: one.avatar_id, className: "hidden" });
+    radio.checked = one.avatar_id === this.chosen?.avatar_id;
+    radio.addEventListener("change", () => this.#chose(one));
+    const picture = make("img", { src: one.preview_url, alt: "", loading: "lazy" });
+    return make("label", { className: "tile", title: name }, radio, picture, make("span", { className: "label" }, name));
+  }
+
+  #chose(one) {
+    this.chosen = one;
+    show(byId("remove-presenter"), Boolean(one) && !one.is_default);
+    byId("presenter-status").textContent = one ? `${one.name || "Without a name"}, ${one.width} × ${one.height}` : "";
+    this.onChange(one);
+  }
+
+  async #register(file) {
+    const url = URL.createObjectURL(file);
+    const spinner = make("span", { className: "spinner" });
+    const busy = make("div", { className: "tile busy" }, ...(file.type.startsWith("image/") ? [make("img", { src: url, alt: "" })] : []), spinner);
+    this.tiles.insertBefore(busy, this.add);
+    showProblem(byId("presenter-error"), null);
+    byId("presenter-status").textContent = "Looking for the face…";
+    try {
+      const form = new FormData();
+      form.append("file", file);
+      const made = await (await call("/avatars", { method: "POST", body: form })).json();
+      this.known = [...this.known.filter((one) => one.avatar_id !== made.avatar_id), made];
+      this.chosen = made;
+      this.#draw();
+      this.tiles.querySelector(":checked")?.focus();
+    } catch (error) {
+      busy.remove();
+      this.#chose(this.chosen);
+      showProblem(byId("presenter-error"), asProblem(error));
+    } finally {
+      URL.revokeObjectURL(url);
+    }
+  }
+
+  async #remove() {
+    const { avatar_id: id } = this.chosen;
+    try {
+      await call(`/avatars/${id}`, { method: "DELETE" });
+      this.known = this.known.filter((one) => one.avatar_id !== id);
+      this.chosen = this.known[0] ?? null;
+      this.#draw();
+      this.tiles.querySelector(":checked")?.focus();
+    } catch (error) {
+      showProblem(byId("presenter-error"), asProblem(error));
+    }
+  }
+}
