@@ -96,3 +96,24 @@ def actor_pids(class_name: str) -> list[int]:
 
 def controller_pid() -> int:
     return next(iter(actor_pids("ServeController")), 0)
+
+
+def test_work_of_a_killed_ingress_ends_by_itself(graph: Graph) -> None:
+    """Nobody tells a host that its caller died: the job runs to its own end, and holds nothing afterwards."""
+    [pid] = actor_pids("ServeReplica:liveanchor:Ingress")
+    with httpx.stream(
+        "POST",
+        f"{graph.url}/generate",
+        files={"audio": ("a.wav", speech_wav(10.0))},
+        data={"stream": "true"},
+        timeout=60,
+    ) as answer:
+        pieces = answer.iter_raw()
+        next(pieces)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(httpx.RemoteProtocolError):
+            for _ in pieces:
+                pass
+    wait_for("the orphan to end", lambda: not any(one.active_jobs for one in graph.host_stats()), 60)
+    wait_for("a new ingress", lambda: httpx.get(f"{graph.url}/healthz", timeout=10).status_code == 200, 60)
+    assert graph.post(speech_wav(1.0)).status_code == 200

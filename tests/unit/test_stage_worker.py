@@ -1,0 +1,122 @@
+"""What every stage replica shares: batches through one thread, counters, the health check; and job deadlines of a session."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray.serve")
+
+from deployments.calls import CallContext
+from deployments.config import BatchSettings, DeadlineSettings, StageSettings
+from deployments.errors import DeadlineExceededError, StageFailedError
+from deployments.graph_stages import GraphStages, StageHandles
+from deployments.stage_worker import StageWorker
+from kernels.errors import InvalidInputError, LiveAnchorError
+from pipeline.stages import RenderRequest, StageInfo
+from pipeline.types import MotionChunk
+
+
+class Clock:
+    """Monotonic seconds that stand still until they are moved."""
+
+    def __init__(self) -> None:
+        self.now = 10.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def context(session: str) -> CallContext:
+    return CallContext(session, 60_000.0)
+
+
+def test_batches_run_in_one_thread_and_are_counted() -> None:
+    threads: set[str] = set()
+    started = threading.Event()
+    hold = threading.Event()
+
+    def run(items: Sequence[int]) -> list[int | LiveAnchorError]:
+        threads.add(threading.current_thread().name)
+        started.set()
+        assert hold.wait(10)
+        return [InvalidInputError("item", str(item), "positive") if item < 0 else item * 2 for item in items]
+
+    async def go() -> StageWorker[int, int]:
+        worker: StageWorker[int, int] = StageWorker(
+            "test", run, lambda result: result, StageSettings(batch=BatchSettings(max_size=4))
+        )
+        calls = [asyncio.create_task(worker.call(item, context(str(item)))) for item in (1, 2, -3, 4)]
+        await asyncio.to_thread(started.wait, 10)
+        hold.set()
+        got = await asyncio.gather(*calls, return_exceptions=True)
+        assert [got[0], got[1], got[3]] == [2, 4, 8] and isinstance(got[2], InvalidInputError)
+        return worker
+
+    worker = asyncio.run(go())
+    assert len(threads) == 1 and next(iter(threads)).startswith("test")
+    assert worker._calls == 4
+    assert worker._metrics.frames == 14 and worker._metrics.dropped_by_reason == {"failed": 1}
+
+
+def test_a_batch_that_never_ends_makes_the_replica_unhealthy() -> None:
+    clock = Clock()
+    started = threading.Event()
+    hold = threading.Event()
+
+    def run(items: Sequence[int]) -> list[int | LiveAnchorError]:
+        started.set()
+        assert hold.wait(10)
+        return list(items)
+
+    async def go() -> None:
+        worker: StageWorker[int, int] = StageWorker(
+            "test", run, lambda result: 1, StageSettings(stuck_after_s=30), clock
+        )
+        worker.check()
+        call = asyncio.create_task(worker.call(1, context("a")))
+        await asyncio.to_thread(started.wait, 10)
+        clock.now += 29
+        worker.check()
+        clock.now += 2
+        with pytest.raises(StageFailedError, match="31 s"):
+            worker.check()
+        hold.set()
+        assert await call == 1
+        worker.check()
+
+    asyncio.run(go())
+
+
+class Handle:
+    """A deployment handle that must not be called any more."""
+
+    def options(self, **options: Any) -> Handle:
+        return self
+
+    def remote(self, *args: object) -> Any:
+        raise AssertionError("called after the deadline")
+
+
+def test_a_job_past_its_deadline_makes_no_further_calls() -> None:
+    clock = Clock()
+    handle: Any = Handle()
+    info = StageInfo("mini", 8, 640, 1920, 25, True)
+    stages = GraphStages(
+        StageHandles(handle, handle, handle, handle), info, "job", budget_s=60.0, deadline=12.0, clock=clock
+    )
+    clock.now = 12.5
+    request = RenderRequest("a" * 32, MotionChunk(np.zeros((1, 265), np.float32), 0), None, 25, "bt709")
+    with pytest.raises(DeadlineExceededError, match="renderer"):
+        asyncio.run(stages.renderer(request))
+    assert stages.calls == {"renderer": 1} and not stages.retries
+
+
+def test_the_time_that_a_job_gets_grows_with_its_speech() -> None:
+    deadlines = DeadlineSettings(job_base_s=100, job_per_audio_s=5)
+    assert deadlines.job_s(0) == 100 and deadlines.job_s(60) == 400
