@@ -162,6 +162,10 @@ def check_avatar(avatar: Avatar) -> None:
         tensors = {name: avatar.tensors.get(name, np.zeros(0)) for name in ("crop_rgb", "landmarks")}
         expected.append(("tensors.crop_rgb", tensors["crop_rgb"], np.uint8, (CROP_SIZE, CROP_SIZE, 3)))
         expected.append(("tensors.landmarks", tensors["landmarks"], np.float32, (MESH_POINTS, 3)))
+    if avatar.family == "ditto":
+        from pipeline.ditto.avatar_tensors import unpack
+
+        unpack(avatar)
     for name, array, dtype, shape in expected:
         if array.dtype != dtype or array.shape != shape:
             raise ShapeError(name, f"{array.dtype} {array.shape}", f"{np.dtype(dtype)} {shape}")

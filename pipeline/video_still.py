@@ -33,7 +33,7 @@ MAX_VIDEO_BYTES: Final = 200 * 2**20
 MAX_FRAME_PIXELS: Final = 4096 * 2304
 MAX_SAMPLES: Final = 240
 SAMPLES_PER_S: Final = 5.0
-_DEMUXERS: Final = {"MP4": "mov", "MKV": "matroska"}
+DEMUXERS: Final = {"MP4": "mov", "MKV": "matroska"}
 _SHARPNESS_SIDE: Final = 128
 _ALLOWED: Final = f"an MP4 or WebM video of at most {MAX_VIDEO_S:.0f} s and {MAX_VIDEO_BYTES // 2**20} MiB"
 
@@ -140,13 +140,13 @@ def _sampled_frames(video: Path | bytes) -> Iterator[tuple[float, U8]]:
     """(time in seconds, upright RGB) of about five frames a second."""
     import av
 
-    with _open(video) as stream:
+    with open_video(video) as stream:
         kind = sniff(stream.read(64))
         stream.seek(0)
-        if kind not in _DEMUXERS:
+        if kind not in DEMUXERS:
             raise PortraitError("portrait_unsupported", kind, _ALLOWED, f"{kind} is not a supported video")
         try:
-            with av.open(stream, mode="r", format=_DEMUXERS[kind], metadata_errors="ignore") as container:
+            with av.open(stream, mode="r", format=DEMUXERS[kind], metadata_errors="ignore") as container:
                 yield from _decode(container)
         except (av.FFmpegError, ValueError, EOFError) as error:
             detail = f"the video is damaged or cut short ({str(error)[:100]})"
@@ -184,7 +184,7 @@ def _decode(container: av.container.InputContainer) -> Iterator[tuple[float, U8]
         yield time_s, np.ascontiguousarray(np.rot90(pixels, round(frame.rotation / 90) % 4))
 
 
-def _open(video: Path | bytes) -> BinaryIO:
+def open_video(video: Path | bytes) -> BinaryIO:
     """The content as a file, after the check of its size."""
     try:
         size = len(video) if isinstance(video, bytes) else video.stat().st_size

@@ -13,11 +13,44 @@ from kernels.errors import ShapeError
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
+MESH_POINTS: Final = 468
 _EYES_AND_LIPS: Final[dict[int, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]] = {
     106: ((33, 35, 40, 39), (87, 89, 94, 93), (52, 61)),
     203: ((0, 6, 12, 18), (24, 30, 36, 42), (48, 66)),
+    MESH_POINTS: ((33, 159, 133, 145), (362, 386, 263, 374), (61, 291)),
 }
-"""Landmark count -> indices whose means are the left eye, the right eye and the lips."""
+"""Landmark count -> indices whose means are the left eye, the right eye and the lips: the eyes' corners and the middles of
+their lids, the corners of the mouth."""
+
+_BROWS: Final = (70, 63, 105, 66, 107, 46, 53, 52, 65, 55, 300, 293, 334, 296, 336, 276, 283, 282, 295, 285)
+_JAW: Final = (
+    127,
+    234,
+    93,
+    132,
+    58,
+    172,
+    136,
+    150,
+    149,
+    176,
+    148,
+    152,
+    377,
+    400,
+    378,
+    379,
+    365,
+    397,
+    288,
+    361,
+    323,
+    454,
+    356,
+)
+MESH_BOX: Final = (*_BROWS, *_JAW)
+"""Points of the 468-point mesh that bound what the 106- and 203-point sets bound: jaw line from temple to temple, and brows. The
+mesh's forehead is left out: the others have none, and it would make the crop a third larger."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +80,7 @@ def face_square(landmarks: NDArray[np.floating], *, scale: float, shift_down: fl
     """The square of a face.
 
     Args:
-        landmarks: (106, 2) or (203, 2), image pixels.
+        landmarks: (106, 2), (203, 2) or the mesh's (468, 2), image pixels.
         scale: Side over the longer side of the landmarks' box.
         shift_down: Shift along the face's own vertical, in sides; negative is up.
 
@@ -55,9 +88,10 @@ def face_square(landmarks: NDArray[np.floating], *, scale: float, shift_down: fl
         ShapeError: Another number of landmarks.
     """
     if landmarks.ndim != 2 or len(landmarks) not in _EYES_AND_LIPS:
-        raise ShapeError("landmarks", str(landmarks.shape), "(106, 2) or (203, 2)")
+        raise ShapeError("landmarks", str(landmarks.shape), "(106, 2), (203, 2) or (468, 2)")
     points = landmarks.astype(np.float64)
     left, right, lips = (points[list(group)].mean(axis=0) for group in _EYES_AND_LIPS[len(points)])
+    points = points[list(MESH_BOX)] if len(points) == MESH_POINTS else points
     down = lips - (left + right) / 2.0
     length = np.linalg.norm(down)
     axis_y = down / length if length > 1e-3 else np.array([0.0, 1.0])
