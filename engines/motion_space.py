@@ -31,6 +31,9 @@ from engines.rig import ACTIONS, action_basis
 DEGREES_OF_FREEDOM: tuple[str, ...] = ("pitch", "yaw", "roll", "tx", "ty", "tz", "scale", *ACTIONS)
 """Names of the coordinates, in order."""
 
+_STILL = 1e-5
+"""A degree of freedom whose standard deviation is not above this never moves; it is left out of noise and projection."""
+
 
 def dof_basis() -> Tensor:
     """Change of a motion vector per unit of every degree of freedom, float32 (20, 265)."""
@@ -103,11 +106,13 @@ class MotionSpace(nn.Module):
     def fit(self, statistics: DofStatistics, margin: float = 0.15) -> None:
         """Set the constants from training statistics; predictions may exceed the seen range by `margin` of it."""
         basis = dof_basis().double()
-        spread = statistics.std.double().clamp_min(1e-4)
+        moving = statistics.std > _STILL
+        spread = torch.where(moving, statistics.std, torch.ones_like(statistics.std)).double()
+        basis = basis * moving[:, None]
         std = (basis * spread[:, None]).square().sum(0).sqrt()
         std = torch.where(std < 1e-6, torch.ones_like(std), std)
         from_dof = basis * spread[:, None] / std
-        self.mean.copy_(rest_motion().double() + statistics.mean.double() @ basis)
+        self.mean.copy_(rest_motion().double() + statistics.mean.double() @ dof_basis().double())
         self.std.copy_(std)
         self.from_dof.copy_(from_dof)
         self.to_dof.copy_(torch.linalg.pinv(from_dof))

@@ -24,6 +24,7 @@ from engines.networks import build
 from engines.weights_errors import WeightsError
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+_HALF_FROM = 16_384
 _HEADER = ("family", "network", "config", "control_points", "version", "sha256")
 
 
@@ -85,22 +86,20 @@ def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
+def _packed(value: Tensor) -> Tensor:
+    large = value.dim() >= 2 and value.numel() >= _HALF_FROM
+    return value.half() if large and value.dtype == torch.float32 else value
+
+
 def write_weights(
     path: Path, tensors: Mapping[str, Tensor], *, family: str, network: str, config: Mapping[str, object], version: str
 ) -> str:
-    """Write a weights file; matrices as float16, vectors as they are.
+    """Write a weights file; float matrices of at least 16,384 values as float16, everything else as it is.
 
     Returns:
         The digest in the header.
     """
-    packed = {
-        key: (
-            value.detach().cpu().half() if value.dim() >= 2 and value.dtype == torch.float32 else value.detach().cpu()
-        )
-        .contiguous()
-        .clone()
-        for key, value in tensors.items()
-    }
+    packed = {key: (_packed(value.detach().cpu())).contiguous().clone() for key, value in tensors.items()}
     digest = tensors_sha256(packed)
     header = {
         "family": family,

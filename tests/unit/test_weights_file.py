@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from engines.networks import build
 from engines.weights import WeightsFileError, build_network, load_strictly, read_weights, write_weights
 
-CONFIG = {"cond_dim": 9, "seq_frames": 6, "latent": 16, "heads": 2, "feed_forward": 24, "layers": 1}
+CONFIG = {"cond_dim": 9, "seq_frames": 6, "latent": 64, "heads": 2, "feed_forward": 24, "layers": 1}
 
 
 @pytest.fixture()
@@ -39,7 +39,9 @@ def test_what_was_written_is_read(file: Path) -> None:
     module = build_network(weights, weights.without("space."))
     wanted = build("mini/lmdm", seed=5, **CONFIG)
     for key, value in wanted.state_dict().items():
-        torch.testing.assert_close(module.state_dict()[key], value.half().float() if value.dim() >= 2 else value)
+        torch.testing.assert_close(
+            module.state_dict()[key], value.half().float() if value.numel() >= 16_384 and value.dim() >= 2 else value
+        )
     assert weights.version == "v1" and list(weights.part("space.")) == ["mean"]
 
 
@@ -102,7 +104,7 @@ def test_not_a_number_is_refused(tmp_path: Path) -> None:
         (lambda t: t.pop("norm_cond.bias"), "norm_cond.bias: is missing"),
         (lambda t: t.update(extra=torch.zeros(1)), "extra: is not part"),
         (lambda t: t.update({"norm_cond.bias": torch.zeros(2)}), r"norm_cond.bias: has shape \(2,\)"),
-        (lambda t: t.update({"norm_cond.bias": torch.zeros(16, dtype=torch.int32)}), "norm_cond.bias: has dtype"),
+        (lambda t: t.update({"norm_cond.bias": torch.zeros(64, dtype=torch.int32)}), "norm_cond.bias: has dtype"),
     ],
 )
 def test_loading_is_strict(change: object, match: str) -> None:

@@ -1,0 +1,156 @@
+"""`python -m training`: make the embedded weights of the `mini` family, from text to files.
+
+`all` synthesises a corpus, trains the encoder and then the motion model, writes the weights, evaluates them on held-out voices
+and sentences, and writes the model card. Every part is resumable: run the same command again after `--max-seconds` ended it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from engines.mini import load_engines, weights_folder
+from pipeline.types import F32
+from training.augment import Augmenter
+from training.bank import build_bank
+from training.corpus import heldout_utterances, make_corpus
+from training.dataset import SpeechBank
+from training.evaluate import LabelledClip, evaluate, row_measures
+from training.export import export_encoder, export_lmdm, write_json
+from training.model_card import model_card
+from training.synthesisers import locate
+from training.train_encoder import EncoderSettings, train_encoder
+from training.train_motion import MotionSettings, train_motion
+
+REPORT_FILE = "report.json"
+CARD_FILE = "MODEL_CARD.md"
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("all", "train", "evaluate", "card"))
+    parser.add_argument("--work", type=Path, default=Path("build/training"), help="corpus and checkpoints")
+    parser.add_argument("--out", type=Path, default=weights_folder(), help="where the weights and the card go")
+    parser.add_argument("--hours", type=float, default=24.0, help="hours of speech to synthesise")
+    parser.add_argument("--encoder-steps", type=int, default=EncoderSettings.steps)
+    parser.add_argument("--motion-steps", type=int, default=MotionSettings.steps)
+    parser.add_argument("--encoder-seconds", type=float, help="find the number of encoder steps that take this long")
+    parser.add_argument("--motion-seconds", type=float, help="find the number of motion steps that take this long")
+    parser.add_argument("--max-seconds", type=float, default=1e9, help="stop, resumable, after this time")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--tiny", action="store_true", help="a minute on a CPU: proves the way, not the weights")
+    return parser.parse_args(arguments)
+
+
+def heldout_clips(count: int) -> list[LabelledClip]:
+    """The first `count` held-out sentences, spoken by the held-out voices in turn."""
+    utterances = heldout_utterances(locate())[:count]
+    return [LabelledClip(u.voice, u.audio, u.phones) for u in utterances]
+
+
+def noisy(seed: int) -> Callable[[F32], F32]:
+    """An augmentation for evaluation, on the CPU, one clip at a time."""
+    augmenter, generator = Augmenter(), torch.Generator().manual_seed(seed)
+
+    def apply(pcm: F32) -> F32:
+        return np.asarray(augmenter(torch.from_numpy(pcm)[None], generator)[0].numpy(), dtype=np.float32)
+
+    return apply
+
+
+def train(args: argparse.Namespace) -> bool:
+    """Corpus, both networks, weights files.
+
+    Returns:
+        Whether all steps are done.
+    """
+    begun = time.monotonic()
+    hours = 0.05 if args.tiny else args.hours
+    torch.set_float32_matmul_precision("high")
+    print(json.dumps(make_corpus(args.work / "corpus", hours, workers=1 if args.tiny else 0)), flush=True)
+    bank = build_bank(args.work / "corpus", workers=1 if args.tiny else 0).to(args.device)
+    print(f"bank: {bank.frames / 90_000:.2f} h, {time.monotonic() - begun:.0f} s", flush=True)
+    encoder_settings = EncoderSettings(steps=args.encoder_steps)
+    motion_settings = MotionSettings(steps=args.motion_steps)
+    if args.tiny:
+        encoder_settings = replace(encoder_settings, steps=4, batch=4, frames=20)
+        motion_settings = replace(motion_settings, steps=4, segments=3, frames=40, windows=2)
+
+    def left() -> float:
+        return float(args.max_seconds - (time.monotonic() - begun))
+
+    settings = replace(encoder_settings, max_seconds=left(), fit_seconds=args.encoder_seconds)
+    encoder, heads, loop = train_encoder(bank, settings, args.work / "encoder")
+    export_encoder(encoder, args.out)
+    recipe = describe(args, bank, replace(encoder_settings, steps=loop.total_steps), motion_settings)
+    write_json(args.work / REPORT_FILE, {"recipe": recipe, "evaluation": {}})
+    if not loop.finished:
+        return False
+    timed = replace(motion_settings, max_seconds=left(), fit_seconds=args.motion_seconds)
+    lmdm, space, motion_loop = train_motion(bank, encoder, timed, args.work / "motion")
+    export_lmdm(lmdm, space, args.out)
+    recipe["motion steps"] = motion_loop.total_steps
+    rows = row_measures(encoder, heads, heldout_clips(4 if args.tiny else 40))
+    print(json.dumps(rows), flush=True)
+    write_json(args.work / REPORT_FILE, {"recipe": recipe, "evaluation": {"rows": rows}})
+    return motion_loop.finished
+
+
+def describe(
+    args: argparse.Namespace, bank: SpeechBank, encoder: EncoderSettings, motion: MotionSettings
+) -> dict[str, Any]:
+    """What the card says about the run."""
+    device = torch.cuda.get_device_name() if args.device.startswith("cuda") else "CPU"
+    return {
+        "speech": f"{bank.frames / 90_000:.1f} h",
+        "device": device,
+        "torch": torch.__version__,
+        **{f"encoder {key}": value for key, value in asdict(encoder).items() if not key.endswith("_seconds")},
+        **{f"motion {key}": value for key, value in asdict(motion).items() if not key.endswith("_seconds")},
+    }
+
+
+def measure(args: argparse.Namespace) -> None:
+    """Evaluate the files in `--out` and complete the report."""
+    clips = heldout_clips(4 if args.tiny else 40)
+    engines = load_engines("cpu" if args.tiny else args.device, folder=args.out)
+    results = evaluate(engines, clips, noisy(7))
+    path = args.work / REPORT_FILE
+    report = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"recipe": {}, "evaluation": {}}
+    report["evaluation"] = {**{k: v for k, v in report["evaluation"].items() if k == "rows"}, **results}
+    write_json(path, report)
+    print(json.dumps(results, indent=1), flush=True)
+
+
+def card(args: argparse.Namespace) -> None:
+    """Write the model card from the report."""
+    report = json.loads((args.work / REPORT_FILE).read_text(encoding="utf-8"))
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / CARD_FILE).write_text(model_card(report), encoding="utf-8")
+    print(args.out / CARD_FILE)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point; 0 when done, 3 when time ran out and the same command will resume."""
+    args = parse(arguments)
+    if args.action in ("all", "train") and not train(args):
+        print("stopped by --max-seconds; run the same command again to resume", flush=True)
+        return 3
+    if args.action in ("all", "evaluate"):
+        measure(args)
+    if args.action in ("all", "card"):
+        card(args)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
