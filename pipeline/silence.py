@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from kernels.rms_energy import Hysteresis, hysteresis_mask, rms_energy
 from pipeline.config import SilenceSettings
 from pipeline.types import F32, SAMPLES_PER_FRAME
 
@@ -24,9 +26,8 @@ def frame_rms(pcm: F32) -> F32:
     Returns:
         float32 (n,), computed in float64, so that a faint tail is not lost.
     """
-    frames = pcm.astype(np.float64).reshape(-1, SAMPLES_PER_FRAME)
-    energy: F32 = np.sqrt(np.maximum(frames.var(axis=1), 0.0)).astype(np.float32)
-    return energy
+    # a copy: arrays arrive read-only, which torch would warn about
+    return rms_energy(torch.tensor(pcm, dtype=torch.float32), SAMPLES_PER_FRAME).numpy()
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,9 @@ class SilenceGate:
         Returns:
             (n,) True where the frame counts as speech, and the gate after it.
         """
-        speech = np.empty(len(rms), dtype=np.bool_)
-        speaking, quiet = self.speaking, self.quiet_frames
-        for i, energy in enumerate(rms):
-            threshold = self.settings.close_rms if speaking else self.settings.open_rms
-            loud = bool(energy >= threshold)
-            quiet = 0 if loud else quiet + 1
-            speaking = loud or (speaking and quiet <= self.settings.hold_frames)
-            speech[i] = speaking
+        settings = self.settings
+        state = Hysteresis(
+            settings.open_rms, settings.close_rms, settings.hold_frames, self.speaking, self.quiet_frames
+        )
+        speech, speaking, quiet = hysteresis_mask(rms, state)
         return speech, replace(self, speaking=speaking, quiet_frames=quiet)
