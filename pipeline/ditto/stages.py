@@ -1,0 +1,117 @@
+"""Ditto's stages in this process: `pipeline.stages.Stages` without a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from pipeline.audio_features import CarryError
+from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
+from pipeline.ditto.feature_windows import HOP_FRAMES, ONLINE_LEAD
+from pipeline.ditto.load import load_audio_features, load_motion_diffusion, load_renderer
+from pipeline.ditto.motion_diffusion import FAMILY, DittoMotionCarry, DittoMotionDiffusion
+from pipeline.ditto.renderer import DEFAULT_CACHE_BYTES, DittoRenderer
+from pipeline.stages import Carry, RenderRequest, StageInfo
+from pipeline.types import F32, SAMPLES_PER_FRAME, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
+
+T = TypeVar("T")
+
+
+def stage_info(hop_frames: int, history_frames: int) -> StageInfo:
+    """What sessions must know: 285 ms of audio to the first frame at a hop of 5 (3200 + 1360 samples)."""
+    return StageInfo(
+        family=FAMILY,
+        hop_frames=hop_frames,
+        context_samples=ONLINE_LEAD,
+        lookahead_samples=LOOKAHEAD_SAMPLES,
+        history_frames=history_frames,
+        doubles_in_motion_space=False,
+        sets_up=True,
+        gate_frames=LOOKAHEAD_SAMPLES // SAMPLES_PER_FRAME,
+    )
+
+
+class DittoStages:
+    """`Stages` of the family `ditto` over two threads: one for features and motion, one for pictures.
+
+    Args:
+        audio: The speech encoder's stage.
+        motion: The motion stage.
+        renderer: The renderer.
+
+    Attributes:
+        calls: Calls per stage so far.
+    """
+
+    def __init__(self, audio: DittoAudioFeatures, motion: DittoMotionDiffusion, renderer: DittoRenderer) -> None:
+        self._audio = audio
+        self._motion = motion
+        self._renderer = renderer
+        self._speech_thread = ThreadPoolExecutor(1, thread_name_prefix="speech")
+        self._picture_thread = ThreadPoolExecutor(1, thread_name_prefix="picture")
+        self.calls: Counter[str] = Counter()
+
+    @property
+    def info(self) -> StageInfo:
+        """Facts about `ditto`."""
+        return stage_info(self._motion.hop_frames, self._motion.history_frames)
+
+    async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
+        """See `Stages`."""
+        return await self._run("audio_features", self._speech_thread, lambda: self._audio.window(window, first_row))
+
+    async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
+        """See `Stages`; a call without rows does a session's set-up."""
+        if not isinstance(carry, DittoMotionCarry):
+            raise CarryError("carry", carry.family or type(carry).__name__, FAMILY)
+        return await self._run("motion_diffusion", self._speech_thread, lambda: self._motion.step(rows, carry))
+
+    async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
+        """See `Stages`."""
+        return await self._run("renderer", self._picture_thread, lambda: self._renderer.render(request))
+
+    def close(self) -> None:
+        """End the threads; work that has begun is finished first."""
+        self._speech_thread.shutdown()
+        self._picture_thread.shutdown()
+
+    async def _run(self, stage: str, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        self.calls[stage] += 1
+        return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+
+def load_stages(
+    load_avatar: Callable[[str], Avatar],
+    folder: Path | None = None,
+    device: str = "cpu",
+    *,
+    hop_frames: int = HOP_FRAMES,
+    steps: int | None = None,
+    cache_bytes: int = DEFAULT_CACHE_BYTES,
+) -> DittoStages:
+    """Stages over the public checkpoints. Sets torch to one thread per operation, as `LocalStages` does.
+
+    Args:
+        load_avatar: Id -> avatar.
+        folder: Checkpoint folder; None means where `weights pull ditto` puts it.
+        device: Torch device of all stages.
+        hop_frames: New frames per motion window, a multiple of 5.
+        steps: DDIM steps; None takes the online configuration's.
+        cache_bytes: Bound on prepared faces.
+
+    Raises:
+        WeightsFileError: A file is missing or of no use.
+        OnnxRuntimeMissingError: onnxruntime is not installed.
+    """
+    torch.set_num_threads(1)
+    return DittoStages(
+        load_audio_features(folder, device, hop_frames),
+        load_motion_diffusion(folder, device, hop_frames, steps),
+        load_renderer(load_avatar, folder, device, cache_bytes),
+    )
