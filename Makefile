@@ -17,9 +17,9 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[serve,live,onnx,dev]'
 	touch $(READY)
 
-demo: $(READY) ## a talking mp4 from the committed speech sample
+demo: $(READY) ## a talking mp4 from the committed speech sample, through the Ray graph
 	mkdir -p $(OUT)
-	$(BIN)/liveanchor generate --local --audio docs/demo/speech.wav --out $(OUT)/demo.mp4
+	$(BIN)/liveanchor generate --audio docs/demo/speech.wav --out $(OUT)/demo.mp4
 
 test: $(READY) ## every CPU test
 	$(BIN)/python -m pytest
@@ -32,6 +32,12 @@ check: $(READY) ## lint, format and types
 format: $(READY) ## rewrite to the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+serve: $(READY) ## the service on http://127.0.0.1:8000, page included
+	$(BIN)/liveanchor serve
+
+demo-weights: $(READY) ## train the embedded weights again (a GPU; docs in engines/weights_data/mini/MODEL_CARD.md)
+	$(BIN)/python -m training all --work $(OUT)/training
 
 bench: $(READY) ## re-make benchmarks/results/cpu-2core/main_job.json
 	$(BIN)/python -m benchmarks.main_job

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.progress import Progress, TaskID
 
 from kernels.errors import InvalidInputError
 from pipeline.clock import SUPPORTED_FPS
 from serve_app.cli.console import existing_file, progress, stdout, writable_target
+
+if TYPE_CHECKING:
+    from pipeline.config import SessionSettings
 
 CHUNK_FRAMES = (4, 8, 16, 25)
 MAX_SEED = 2**63 - 1
@@ -36,37 +41,81 @@ def generate(
 ) -> None:
     """Make a talking mp4 and print its path.
 
-    Example: liveanchor generate --local --audio speech.wav --out talk.mp4 --portrait me.jpg
+    Without --local the work goes through the Ray graph: the LiveAnchor that LIVEANCHOR_URL names, or the one on the Ray cluster of
+    this machine, or one that is started for this job and stopped afterwards.
+
+    Example: liveanchor generate --audio speech.wav --out talk.mp4 --portrait me.jpg
     """
     existing_file(audio, "--audio")
     writable_target(out, "--out")
     one_of(fps, SUPPORTED_FPS, "--fps")
     one_of(chunk_frames, CHUNK_FRAMES, "--chunk-frames")
+    if portrait is not None:
+        existing_file(portrait, "--portrait")
     if avatar and portrait is not None:
         raise InvalidInputError("--avatar", "together with --portrait", "one of them, or neither")
-    if not local:
-        raise InvalidInputError("--local", "not given", "--local: this release has no Ray graph yet")
-    from pipeline.audio_in import decode_audio
-    from pipeline.config import SessionSettings
-    from pipeline.local import LocalPipeline
-
+    job = Job(audio, out, avatar or None, portrait, fps, chunk_frames, seed)
     with progress() as bar:
         task = bar.add_task("listening", total=None)
-        decoded = decode_audio(audio)
-        bar.update(task, description="loading the presenter")
-        pipeline = LocalPipeline()
-        if portrait is not None:
-            bar.update(task, description="registering the portrait")
-            presenter = pipeline.register(existing_file(portrait, "--portrait"))
+        if local:
+            generate_here(job, bar, task)
         else:
-            presenter = pipeline.avatar(avatar or None)
-        bar.update(task, description="speaking")
-        pipeline.generate_file(
-            decoded,
-            out,
-            presenter,
-            SessionSettings.model_validate({"fps": fps, "chunk_frames": chunk_frames}),
-            seed=seed,
-            on_progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
+            generate_on_ray(job, bar, task)
     stdout.print(str(out), markup=False)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the flags asked for, checked."""
+
+    audio: Path
+    out: Path
+    avatar_id: str | None
+    portrait: Path | None
+    fps: int
+    chunk_frames: int
+    seed: int
+
+    def settings(self) -> SessionSettings:
+        """As session settings."""
+        from pipeline.config import SessionSettings
+
+        return SessionSettings.model_validate({"fps": self.fps, "chunk_frames": self.chunk_frames})
+
+
+def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
+    """In this process."""
+    from pipeline.audio_in import decode_audio
+    from pipeline.local import LocalPipeline
+
+    decoded = decode_audio(job.audio)
+    bar.update(task, description="loading the presenter")
+    pipeline = LocalPipeline()
+    presenter = pipeline.register(job.portrait) if job.portrait else pipeline.avatar(job.avatar_id)
+    bar.update(task, description="speaking")
+    pipeline.generate_file(
+        decoded,
+        job.out,
+        presenter,
+        job.settings(),
+        seed=job.seed,
+        on_progress=lambda done, total: bar.update(task, completed=done, total=total),
+    )
+
+
+def generate_on_ray(job: Job, bar: Progress, task: TaskID) -> None:
+    """Through a running LiveAnchor, or one that is started for this job."""
+    from pipeline.audio_in import decode_audio
+    from serve_app.remote import generate_remote
+
+    decode_audio(job.audio)  # a bad file is refused here, before a cluster is started for it
+    generate_remote(
+        job.audio,
+        job.out,
+        avatar_id=job.avatar_id,
+        portrait=job.portrait,
+        settings=job.settings(),
+        seed=job.seed,
+        on_progress=lambda done, total: bar.update(task, completed=done, total=total or None),
+        on_status=lambda text: bar.update(task, description=text),
+    )
