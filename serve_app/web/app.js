@@ -14,6 +14,7 @@ let fileUrl = null;
 const presenters = new Presenters((one) => {
   const poster = byId("poster");
   if (one) poster.src = one.preview_url;
+  if (one && !running && !fileUrl) byId("screen").style.setProperty("--ratio", one.width / one.height);
   poster.alt = one ? `Presenter ${one.name}` : "";
   if (!running && !fileUrl) show(poster, Boolean(one));
 });
@@ -74,7 +75,7 @@ async function run() {
       method: "POST", body: form(), signal: abort.signal, headers: { "X-Request-Id": requestId },
     });
     const facts = factsOf(response);
-    byId("screen").style.aspectRatio = `${facts.width} / ${facts.height}`;
+    byId("screen").style.setProperty("--ratio", facts.width / facts.height);
     byId("waiting-text").textContent = "Drawing the first pictures…";
     const made = (seconds) => progress(Math.min(1, seconds / facts.duration), `Made ${clockText(seconds)} of ${clockText(facts.duration)}`);
     player = new StreamPlayer(video, facts.duration, { onMade: made, onPlaying: () => showVideo() });
@@ -88,7 +89,9 @@ async function run() {
     clearInterval(poll);
     running = null;
     show(byId("waiting"), false);
+    const wasFocused = document.activeElement === byId("cancel") || document.activeElement === document.body;
     update();
+    if (wasFocused) (fileUrl ? byId("download") : byId("make")).focus({ preventScroll: true });
   }
 }
 
@@ -162,7 +165,7 @@ byId("job").addEventListener("submit", (event) => {
   event.preventDefault();
   if (!running && speech.file) run();
 });
-byId("cancel").addEventListener("click", () => { running?.abort(); byId("make").focus(); });
+byId("cancel").addEventListener("click", () => running?.abort());
 byId("theme").addEventListener("click", () => {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const now = document.documentElement.style.colorScheme || (dark ? "dark" : "light");

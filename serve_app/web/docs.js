@@ -55,7 +55,7 @@ function answers(spec, responses) {
 }
 
 function operation(spec, path, method, found) {
-  const inside = [make("p", {}, found.description ?? "")];
+  const inside = [make("p", {}, (found.description ?? "").replaceAll("`", ""))];
   const form = resolve(spec, found.requestBody?.content["multipart/form-data"]?.schema);
   if (form) inside.push(make("h3", {}, `Body: ${Object.keys(found.requestBody.content).join(" or ")}`), fields(form));
   if (found.parameters) {

@@ -1,0 +1,89 @@
+"""The page, served by the real application over the real renderer in this process, in a real browser."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("websockets")
+
+from pipeline.face_crop import fit_canvas
+from pipeline.portrait import decode_portrait
+from pipeline.presenter import default_avatar
+from pipeline.registration import make_avatar
+from pipeline.types import Avatar
+from tests.browser.cdp import Page, chromium, find_chromium
+from tests.unit.face_support import presenter
+from tests.unit.http_support import InProcessHost, Served, serving
+from tests.unit.media_samples import wav
+
+REQUIRE_ENV = "LIVEANCHOR_REQUIRE_BROWSER"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(str(item.fspath)).parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    path = find_chromium()
+    if path is None:
+        reason = "no Chromium here (Debian and Ubuntu: apt-get install chromium)"
+        if os.environ.get(REQUIRE_ENV) == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    microphone = tmp_path_factory.mktemp("mic") / "mic.wav"
+    microphone.write_bytes(speech(6.0, 48_000))
+    with chromium(path, microphone) as page:
+        yield page
+
+
+def speech(seconds: float, rate_hz: int = 16_000) -> bytes:
+    """A buzz in syllables, as a WAV file."""
+    t = np.arange(round(seconds * rate_hz)) / rate_hz
+    buzz = sum(np.sin(2 * np.pi * 130 * k * t) / k for k in range(1, 9))
+    syllables = np.clip(np.sin(2 * np.pi * 3.5 * t) + 0.3, 0, 1)
+    return wav((8000 * buzz * syllables).astype(np.int16), rate_hz)
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    import engines.mini
+    from pipeline.local_stages import LocalStages
+    from training.export import export_encoder, export_lmdm
+
+    folder = tmp_path_factory.mktemp("service")
+    patch = pytest.MonkeyPatch()
+    if not any(engines.mini.weights_folder().glob("*.safetensors")):  # what the motion looks like does not matter here
+        networks = engines.mini.random_networks()
+        export_encoder(networks.encoder, folder)
+        export_lmdm(networks.lmdm, networks.space, folder)
+        patch.setattr(engines.mini, "weights_folder", lambda: folder)
+    host = InProcessHost(folder)
+    host.store.delete(host.default.avatar_id)
+    host.default = default_avatar(host.store)
+    host.stages = LocalStages(host.store.get)
+    host.register = _register
+    with serving(folder, host, max_audio_s=20) as served:
+        yield served
+    host.stages.close()
+    patch.undo()
+
+
+def _register(data: bytes, name: str) -> Avatar:
+    """The picture is really decoded and refused; the face is where it is drawn."""
+    canvas = fit_canvas(decode_portrait(data))
+    drawn = presenter()
+    scale = np.array([canvas.shape[1] / drawn.rgb.shape[1], canvas.shape[0] / drawn.rgb.shape[0], 1.0], np.float32)
+    return make_avatar(canvas, drawn.landmarks * scale, name)
+
+
+@pytest.fixture
+def url(service: Served) -> str:
+    return f"http://127.0.0.1:{service.port}/"

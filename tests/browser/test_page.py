@@ -1,0 +1,346 @@
+"""The web page as a person uses it: choose, record, watch while it is made, download; errors, keyboard, phone, dark."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import av
+import pytest
+from PIL import Image
+
+from tests.browser.cdp import Page
+from tests.browser.conftest import speech
+from tests.unit.face_support import presenter
+from tests.unit.http_support import Gate, Served, wait_for
+
+SHOTS_ENV = "LIVEANCHOR_SCREENSHOTS"
+DESKTOP = (1280, 900)
+PHONE = (390, 844)
+
+
+@pytest.fixture
+def page(browser: Page, service: Served, url: str) -> Iterator[Page]:
+    browser.view(*DESKTOP)
+    browser.open(url)
+    browser.wait("document.querySelectorAll('.tile').length >= 2 && !document.querySelector('#poster').hidden")
+    browser.wait("[...document.images].every(i => i.complete)")
+    browser.events.clear()
+    yield browser
+    assert not browser.problems()
+    browser.open("about:blank")
+
+
+@pytest.fixture
+def shot(page: Page, tmp_path: Path) -> Callable[[str], None]:
+    """Take a picture where somebody wants to look at them."""
+    folder = os.environ.get(SHOTS_ENV)
+    return lambda name: page.picture(Path(folder) / f"{name}.png") if folder else None
+
+
+@pytest.fixture
+def wav_file(tmp_path: Path) -> Path:
+    path = tmp_path / "good evening.wav"
+    path.write_bytes(speech(2.0))
+    return path
+
+
+@pytest.fixture
+def portrait_file(tmp_path: Path) -> Path:
+    path = tmp_path / "Anna Example.png"
+    Image.fromarray(presenter().rgb[:, ::-1]).save(path)
+    return path
+
+
+def text(page: Page, selector: str) -> str:
+    found: str = page.evaluate(f"document.querySelector({selector!r}).innerText.trim()")
+    return found
+
+
+def shown(page: Page, selector: str) -> bool:
+    return bool(page.evaluate(f"document.querySelector({selector!r}).checkVisibility()"))
+
+
+def make_video(page: Page) -> None:
+    page.click("#make")
+    page.wait("document.querySelector('#done').checkVisibility()")
+
+
+def downloaded(page: Page, folder: Path) -> bytes:
+    """What the download button really saves."""
+    page.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+    page.click("#download")
+    path = folder / "liveanchor.mp4"
+    wait_for(path.exists)
+    return path.read_bytes()
+
+
+def test_upload_watch_download(page: Page, wav_file: Path, tmp_path: Path, shot: Callable[[str], None]) -> None:
+    shot("1-start")
+    assert page.evaluate("document.querySelector('#make').disabled") and text(page, "#make-hint") == "Add speech first."
+    page.choose_file("#audio", wav_file)
+    page.wait("!document.querySelector('#make').disabled")
+    assert text(page, "#speech-name") == "good evening.wav"
+    shot("2-ready")
+    page.click("#make")
+    page.wait("document.querySelector('#progress-box').checkVisibility()")
+    shot("3-making")
+    page.wait("document.querySelector('#done').checkVisibility()")
+    page.wait("document.querySelector('#video').readyState >= 2 && document.querySelector('#video').videoWidth === 720")
+    assert page.evaluate("document.querySelector('#video').videoHeight") == 1280
+    assert abs(page.evaluate("document.querySelector('#video').duration") - 2.0) < 0.1
+    assert "2.0 s, 720 × 1280, 25 fps" in text(page, "#facts")
+    assert page.evaluate("document.querySelector('#download').download") == "liveanchor.mp4"
+    with av.open(io.BytesIO(downloaded(page, tmp_path))) as container:
+        assert sum(1 for _ in container.decode(video=0)) == 50
+    page.wait("document.querySelector('#video').ended || document.querySelector('#video').currentTime > 1")
+    shot("4-done")
+    page.click("#make")
+    page.wait("document.querySelector('#progress-box').checkVisibility()")
+    page.wait("document.querySelector('#done').checkVisibility()")
+
+
+def test_it_plays_before_it_is_finished(page: Page, service: Served, tmp_path: Path) -> None:
+    path = tmp_path / "long.wav"
+    path.write_bytes(speech(6.0))
+    real, gate = service.host.stages, Gate()
+    calls = 0
+
+    class Held:
+        info = real.info
+        audio_features = staticmethod(real.audio_features)
+        motion_diffusion = staticmethod(real.motion_diffusion)
+
+        @staticmethod
+        async def renderer(request: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls > 16:
+                await gate.wait()
+            return await real.renderer(request)
+
+    service.host.stages = Held()
+    try:
+        page.choose_file("#audio", path)
+        page.click("#make")
+        page.wait(
+            "document.querySelector('#video').buffered.length && document.querySelector('#video').buffered.end(0) > 2"
+        )
+        assert not shown(page, "#done") and text(page, "#progress-text").endswith("of 0:06")
+        assert 0.3 < page.evaluate("document.querySelector('#progress').value") < 0.95
+        page.evaluate("document.querySelector('#video').play().then(() => true)")
+        page.wait("document.querySelector('#video').currentTime > 0.3")
+        gate.set()
+        page.wait("document.querySelector('#done').checkVisibility()")
+    finally:
+        gate.set()
+        service.host.stages = real
+
+
+def test_record_and_make(page: Page, tmp_path: Path, shot: Callable[[str], None]) -> None:
+    page.click("#record")
+    page.wait(
+        "document.querySelector('#recording').checkVisibility() && document.querySelector('#recording-time').innerText >= '0:01'"
+    )
+    page.wait("parseFloat(getComputedStyle(document.querySelector('#level')).getPropertyValue('--level')) > 0.02")
+    shot("5-recording")
+    assert page.evaluate("document.activeElement.id") == "stop"
+    page.press("Enter")
+    page.wait("document.querySelector('#speech').checkVisibility()")
+    assert text(page, "#speech-name").startswith("recording.")
+    make_video(page)
+    with av.open(io.BytesIO(downloaded(page, tmp_path))) as container:
+        assert container.streams.audio and sum(1 for _ in container.decode(video=0)) >= 25
+
+
+def test_a_portrait_of_ones_own(
+    page: Page, service: Served, portrait_file: Path, wav_file: Path, shot: Callable[[str], None]
+) -> None:
+    page.choose_file("#portrait", portrait_file)
+    page.wait("document.querySelectorAll('.tile input[type=radio]').length === 2")
+    assert text(page, "#presenter-status") == "Anna Example, 360 × 640"
+    assert page.evaluate("document.querySelector('.tile:has(:checked) .label').innerText") == "Anna Example"
+    page.choose_file("#audio", wav_file)
+    make_video(page)
+    shot("6-own-portrait")
+    assert "360 × 640" in text(page, "#facts")
+    page.click("#remove-presenter")
+    page.wait("document.querySelectorAll('.tile input[type=radio]').length === 1")
+    assert [one.name for one in service.host.store.list()] == ["Default presenter"]
+
+
+def test_errors_are_told_where_they_belong(page: Page, tmp_path: Path, shot: Callable[[str], None]) -> None:
+    no_picture = tmp_path / "face.jpg"
+    no_picture.write_text("I am a picture, honestly")
+    page.choose_file("#portrait", no_picture)
+    page.wait("document.querySelector('#presenter-error').checkVisibility()")
+    found = text(page, "#presenter-error")
+    assert found.startswith("The picture cannot be read.") and "Accepted: JPEG, PNG or WebP" in found
+    no_speech = tmp_path / "speech.wav"
+    no_speech.write_text("<script>alert(1)</script>")
+    page.choose_file("#audio", no_speech)
+    page.click("#make")
+    page.wait("document.querySelector('#speech-error').checkVisibility()")
+    assert text(page, "#speech-error").startswith("The speech cannot be read.")
+    assert not page.evaluate("document.querySelector('#make').disabled") and not shown(page, "#progress-box")
+    shot("7-errors")
+    page.click("#remove-speech")
+    assert not shown(page, "#speech-error")
+    page.events.clear()  # the browser reports the 422s
+
+
+def test_a_busy_service_and_one_that_is_gone(page: Page, service: Served, wav_file: Path) -> None:
+    page.choose_file("#audio", wav_file)
+    gate = service.api.state.services.gate
+    taken = gate.active
+    gate.active = 10**6
+    try:
+        page.click("#make")
+        page.wait("document.querySelector('#video-error').checkVisibility()")
+    finally:
+        gate.active = taken
+    assert "Try again in 5 seconds." in text(page, "#video-error")
+    page.click("#video-error button")
+    page.wait("document.querySelector('#done').checkVisibility()")
+    page.send("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+    page.click("#make")
+    page.wait("document.querySelector('#video-error').checkVisibility()")
+    assert text(page, "#video-error").startswith("The service cannot be reached.")
+    page.send("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+    page.events.clear()
+
+
+def test_cancel_stops_the_work(page: Page, service: Served, tmp_path: Path) -> None:
+    path = tmp_path / "long.wav"
+    path.write_bytes(speech(12.0))
+    page.choose_file("#audio", path)
+    before = service.host.ended["cancelled"]
+    page.click("#make")
+    page.wait("document.querySelector('#cancel').checkVisibility()")
+    wait_for(lambda: service.host.jobs)
+    page.click("#cancel")
+    wait_for(lambda: service.host.ended["cancelled"] == before + 1)
+    page.wait("document.querySelector('#make').checkVisibility() && !document.querySelector('#make').disabled")
+    assert not shown(page, "#video-error") and page.evaluate("document.activeElement.id") == "make"
+
+
+def test_everything_by_keyboard(page: Page, wav_file: Path, portrait_file: Path, service: Served) -> None:
+    page.choose_file("#portrait", portrait_file)
+    page.wait("document.querySelectorAll('.tile input[type=radio]').length === 2")
+    page.choose_file("#audio", wav_file)
+    page.evaluate("document.activeElement.blur()")
+    page.evaluate("document.querySelector('.skip').focus()")
+    reached = []
+    for _ in range(20):
+        page.press("Tab")
+        reached.append(
+            page.evaluate(
+                "document.activeElement.id || document.activeElement.name || document.activeElement.className"
+            )
+        )
+        if reached[-1] == "presenter":
+            page.press("ArrowLeft")
+            assert text(page, "#presenter-status").startswith("Default presenter")
+        if reached[-1] == "make":
+            break
+    for needed in ("brand", "theme", "presenter", "portrait", "remove-speech", "make"):
+        assert needed in reached, reached
+    outline = page.evaluate(
+        "getComputedStyle(document.activeElement).outlineStyle + getComputedStyle(document.activeElement).outlineWidth"
+    )
+    assert outline == "solid3px"
+    page.press("Enter")
+    page.wait("document.querySelector('#cancel').checkVisibility()")
+    assert page.evaluate("document.activeElement.id") == "cancel"
+    page.wait("document.querySelector('#done').checkVisibility()")
+    for summary in service.host.store.list():
+        if summary.avatar_id != service.host.default.avatar_id:
+            service.host.store.delete(summary.avatar_id)
+
+
+def test_names_and_roles(page: Page) -> None:
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('button, a, input, select, summary, video, audio, progress')]"
+        ".filter(e => e.checkVisibility() && !(e.labels?.length || e.innerText?.trim() || e.getAttribute('aria-label') || e.title))"
+        ".map(e => e.outerHTML)"
+    )
+    assert unnamed == []
+    assert page.evaluate("document.documentElement.lang") == "en"
+    assert page.evaluate("document.querySelectorAll('h1').length") == 1
+    assert page.evaluate("document.querySelectorAll('[role=alert]').length") == 3
+    assert page.evaluate("document.querySelectorAll('[role=status]').length") == 2
+    doubled = page.evaluate(
+        "(() => { const ids = [...document.querySelectorAll('[id]')].map(e => e.id); return ids.length - new Set(ids).size; })()"
+    )
+    assert doubled == 0
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_contrast(page: Page, dark: bool) -> None:
+    """Text against its ground: at least 4.5 to 1."""
+    page.view(*DESKTOP, dark=dark)
+    found = page.evaluate(
+        """(() => {
+        const canvas = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
+        const rgb = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
+        const light = (c) => { const [r, g, b] = c.map(x => { x /= 255; return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+        const ground = (e) => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c[3] === 255) return c; } return [255, 255, 255, 255]; };
+        const worst = {};
+        for (const e of document.querySelectorAll('h1, h2, p, a, button:not(:disabled), summary, .fine, .drop strong, .tile.add')) {
+          if (!e.checkVisibility() || !e.innerText.trim()) continue;
+          const [a, b] = [light(rgb(getComputedStyle(e).color)), light(ground(e))].sort((x, y) => y - x);
+          worst[e.outerHTML.slice(0, 60)] = (a + 0.05) / (b + 0.05);
+        }
+        return Object.entries(worst).filter(([, ratio]) => ratio < 4.5);
+        })()"""
+    )
+    assert found == []
+
+
+def test_phone_width(page: Page, wav_file: Path, shot: Callable[[str], None]) -> None:
+    page.view(*PHONE, phone=True)
+    page.wait("innerWidth === 390")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390, "nothing sticks out sideways"
+    shot("8-phone-start")
+    page.choose_file("#audio", wav_file)
+    small = page.evaluate(
+        "[...document.querySelectorAll('button, .drop, .tile, summary')].filter(e => e.checkVisibility())"
+        ".map(e => [e.id || e.className, Math.round(e.getBoundingClientRect().height)]).filter(([, h]) => h < 24)"
+    )
+    assert small == []
+    make_video(page)
+    page.wait("document.querySelector('#video').readyState >= 2")
+    page.evaluate("document.querySelector('#stage').scrollIntoView({behavior: 'instant'})")
+    shot("9-phone-done")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.view(320, 640, phone=True)
+    page.wait("innerWidth === 320")
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+
+
+def test_dark_and_the_switch(page: Page, shot: Callable[[str], None]) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.view(*DESKTOP, dark=True)
+    dark = page.evaluate(ground)
+    assert light != dark
+    shot("10-dark")
+    page.click("#theme")
+    assert page.evaluate(ground) == light
+    page.evaluate("localStorage.clear()")
+
+
+def test_the_api_page(page: Page, url: str, shot: Callable[[str], None]) -> None:
+    page.open(url + "docs")
+    page.wait("document.querySelectorAll('details.card').length > 10")
+    page.evaluate("document.querySelector('details.card').open = true")
+    shot("11-docs")
+    body = text(page, "#doc")
+    for route in ("/generate", "/api/generate", "/results/{result_id}", "/avatars", "/metrics"):
+        assert route in body
+    assert f"curl {url}generate -F 'audio=@speech.wav' -o talking.mp4" in body
+    page.view(*PHONE, phone=True)
+    page.wait("innerWidth === 390")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
