@@ -1,0 +1,166 @@
+"""A checkpoint folder in the full public layout: imported, verified, and run from samples to pictures."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
+from engines.ditto.config import load_config
+from engines.ditto.hubert import Hubert
+from engines.home import HOME_ENV, weights_dir
+from engines.torch_runtime import TorchRuntime
+from engines.weights_content import check_content
+from pipeline.avatar_store import AvatarStore
+from pipeline.config import SessionSettings
+from pipeline.ditto.avatar_tensors import unpack
+from pipeline.ditto.load import load_renderer, load_sampler, load_silence_rows, load_source_models
+from pipeline.ditto.registration import make_avatar
+from pipeline.ditto.stages import load_stages
+from pipeline.ditto.whole_clip import WholeClipMotion
+from pipeline.frames import clip_batches
+from pipeline.stages import RenderRequest
+from pipeline.types import Avatar, MotionChunk, Nv12RectBatch
+from serve_app.cli.app import app
+from tests.unit.ditto_avatar_support import drawn_face
+from tests.unit.ditto_support import write_config, write_hubert, write_network
+
+STEPS = 2
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Somebody's own copy of the public repository; 0.7 GB, so it goes when the module is done."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    for name in NETWORK_FILES:
+        write_network(folder, name)
+    write_hubert(folder)
+    blink = np.zeros((15, 63), np.float32)
+    online = {"online_mode": True, "overlap_v2": 70, "fix_kp_cond": 1, "fix_kp_cond_dim": [0, 202]}
+    write_config(folder, "online", {**online, "sampling_timesteps": STEPS, "delta_eye_arr": blink, "emo": [[4]]})
+    write_config(folder, "offline", {"sampling_timesteps": STEPS, "emo": 4})
+    (folder / "README.md").write_text("not part of the weights")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def home(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A data folder into which the command line has imported them."""
+    where = tmp_path_factory.mktemp("home")
+    done = CliRunner().invoke(app, ["weights", "import", str(source)], env={HOME_ENV: str(where)})
+    assert done.exit_code == 0, done.output
+    yield where
+    shutil.rmtree(where, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def avatar(home: Path) -> Avatar:
+    """The drawn presenter, registered with the imported extractors and read back from the store."""
+    canvas, face = drawn_face()
+    models = load_source_models(weights_dir("ditto", home))
+    return AvatarStore(home / "avatars").put(make_avatar([canvas], [face], models, "drawn"))
+
+
+def verify(home: Path) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["weights", "verify"], env={HOME_ENV: str(home)})
+    return done.exit_code, done.output
+
+
+def test_import_takes_the_weights_and_nothing_else(home: Path) -> None:
+    folder = weights_dir("ditto", home)
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert {*NETWORK_FILES.values(), HUBERT_FILE, "record.json"} <= files and "README.md" not in files
+
+
+def test_verify_is_content_with_a_whole_folder_and_names_a_bad_file(home: Path) -> None:
+    code, output = verify(home)
+    assert code == 0 and "ditto: ready" in output
+    victim = weights_dir("ditto", home) / NETWORK_FILES["stitch_network"]
+    data = victim.read_bytes()
+    victim.write_bytes(data[:-100])
+    code, output = verify(home)
+    victim.write_bytes(data)
+    assert code == 1 and "stitch_network.pth is truncated" in output
+
+
+@pytest.mark.parametrize("file", [HUBERT_FILE, NETWORK_FILES["stitch_network"]])
+def test_import_refuses_a_folder_with_a_missing_file(source: Path, tmp_path: Path, file: str) -> None:
+    aside = source / f"{file}.aside"
+    (source / file).rename(aside)
+    try:
+        done = CliRunner().invoke(app, ["weights", "import", str(source)], env={HOME_ENV: str(tmp_path)})
+    finally:
+        aside.rename(source / file)
+    assert done.exit_code != 0 and Path(file).name in str(done.exception)
+    assert not weights_dir("ditto", tmp_path).exists()
+
+
+def test_registration_reads_the_face(avatar: Avatar) -> None:
+    tensors = unpack(avatar)
+    volumes = tensors.volumes.astype(np.float32)
+    assert np.isfinite(volumes).all() and volumes.std() > 0.1
+    assert np.isfinite(tensors.motion).all()
+
+
+def test_silence_is_encoded_once(home: Path, tmp_path: Path) -> None:
+    folder = weights_dir("ditto", home)
+    rows = load_silence_rows(folder)
+    assert rows.shape == (5, 1024)
+    kept = list((folder / "converted").glob("silence-*.safetensors"))
+    assert len(kept) == 1
+    hubert = (folder / HUBERT_FILE).rename(tmp_path / "aside.onnx")
+    try:
+        np.testing.assert_array_equal(load_silence_rows(folder), rows)
+    finally:
+        hubert.rename(folder / HUBERT_FILE)
+    kept[0].write_bytes(b"damaged")
+    np.testing.assert_array_equal(load_silence_rows(folder), rows)
+
+
+def test_online_from_samples_to_pictures(home: Path, avatar: Avatar) -> None:
+    threads = torch.get_num_threads()
+    pcm = (0.3 * np.sin(np.arange(1000) * 0.05)).astype(np.float32)
+
+    async def run() -> tuple[dict[str, int], list[Nv12RectBatch]]:
+        stages = load_stages(AvatarStore(home / "avatars").get, weights_dir("ditto", home))
+        try:
+            batches = clip_batches(pcm, avatar, stages, SessionSettings(), 1)
+            made = [batch async for batch in batches]
+        finally:
+            stages.close()
+        return dict(stages.calls), made
+
+    try:
+        calls, batches = asyncio.run(run())
+    finally:
+        torch.set_num_threads(threads)
+    assert calls == {"audio_features": 1, "motion_diffusion": 2, "renderer": 1}
+    assert sum(map(len, batches)) == 2
+    luma = np.concatenate([batch.y_planes for batch in batches])
+    assert luma.shape[1:] == (avatar.rect.h, avatar.rect.w) and luma.std() > 5
+
+
+def test_offline_from_samples_to_pictures(home: Path, avatar: Avatar) -> None:
+    folder = weights_dir("ditto", home)
+    config = load_config(folder, "offline")
+    assert config.sampling_timesteps == STEPS
+    motion = WholeClipMotion(Hubert(folder).encode_all, TorchRuntime(load_sampler(folder, STEPS)), STEPS, config)
+    pcm = (0.3 * np.sin(np.arange(640 * 85) * 0.05)).astype(np.float32)
+    offsets = motion.offline(pcm, unpack(avatar).speaker, 1)
+    assert offsets.shape == (85, 265) and np.isfinite(offsets).all() and np.abs(offsets[1:]).max() > 0
+    renderer = load_renderer(AvatarStore(home / "avatars").get, folder)
+    batch = renderer.render(RenderRequest(avatar.avatar_id, MotionChunk(offsets[40:41], 40), None, 25, "bt709"))
+    assert len(batch) == 1 and batch.y_planes.std() > 5
+
+
+def test_the_content_check_loads_every_network(home: Path) -> None:
+    check_content("ditto", weights_dir("ditto", home))
+    check_content("face", home)
