@@ -1,4 +1,4 @@
-"""A Ray cluster to run on: the one that is reachable from here, or one of our own that ends with us."""
+"""A Ray cluster to run on: the one that is reachable from here, or one of our own. What others run on it is left alone."""
 
 from __future__ import annotations
 
@@ -63,36 +63,53 @@ def free_port() -> int:
 
 
 @contextmanager
-def connected(start: bool = True) -> Iterator[Cluster | None]:
-    """Connect to the cluster that `RAY_ADDRESS` names or that runs on this machine; start one where there is none.
+def connected() -> Iterator[Cluster | None]:
+    """Connect to the cluster that `RAY_ADDRESS` names or that runs on this machine; None where none runs. It is left as it is.
 
-    Args:
-        start: False: give None instead of starting one.
-
-    A cluster that was started here is stopped at the end; any other is left as it is.
+    Raises:
+        ServiceFailedError: `RAY_ADDRESS` is set and nothing answers there.
     """
-    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ["RAY_ENABLE_AUTO_CONNECT"] = (
-        "0"  # leftover threads of Ray Serve must not start another cluster at the end
-    )
+    _set_up_environment()
     import ray
 
-    owned = False
-    resources: Any = ray.cluster_resources
     try:
         context: Any = ray.init(address="auto", log_to_driver=False, logging_level=logging.ERROR, namespace=APP_NAME)
-    except ConnectionError:
-        if not start:
-            yield None
-            return
-        context = _start()
-        owned = True
+    except ConnectionError as error:
+        if named := os.environ.get("RAY_ADDRESS"):
+            raise ServiceFailedError(f"RAY_ADDRESS is {named}, and no Ray answers there") from error
+        yield None
+        return
     try:
-        gpus = float(resources().get("GPU", 0.0))
-        yield Cluster(f"http://{context.dashboard_url}", owned, gpus)
+        yield _described(context, owned=False)
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def private() -> Iterator[Cluster]:
+    """A cluster of our own on this machine, beside any other; it ends with the block."""
+    _set_up_environment()
+    import ray
+
+    context = _start()
+    try:
+        yield _described(context, owned=True)
+    finally:
+        ray.shutdown()
+
+
+def _set_up_environment() -> None:
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # leftover threads of Ray Serve must not start a cluster at the end
+
+
+def _described(context: Any, owned: bool) -> Cluster:
+    import ray
+
+    resources: Any = ray.cluster_resources
+    gpus = float(resources().get("GPU", 0.0))
+    return Cluster(f"http://{context.dashboard_url}" if context.dashboard_url else "", owned, gpus)
 
 
 def _start() -> Any:
@@ -129,16 +146,33 @@ def _importable() -> Iterator[None]:
 def _api(cluster: Cluster) -> Any:
     from ray.dashboard.modules.serve.sdk import ServeSubmissionClient
 
-    return ServeSubmissionClient(cluster.dashboard_url)
+    if not cluster.dashboard_url:
+        raise ServiceFailedError("this Ray cluster runs without its dashboard, which Ray Serve is deployed through")
+    try:
+        return ServeSubmissionClient(cluster.dashboard_url)
+    except ConnectionError as error:
+        raise ServiceFailedError(f"Ray's dashboard at {cluster.dashboard_url} does not answer") from error
 
 
 def submit(cluster: Cluster, document: dict[str, Any]) -> None:
-    """Hand the document to Ray Serve; what already runs and has not changed keeps running."""
-    _api(cluster).deploy_applications(document)
+    """Hand the document to Ray Serve; what already runs and has not changed keeps running.
+
+    Ray Serve takes the document for everything that should run, so the cluster's other applications are put into it.
+    """
+    api = _api(cluster)
+    deployed: dict[str, Any] = api.get_serve_details().get("applications", {})
+    others = [
+        application["deployed_app_config"]
+        for name, application in deployed.items()
+        if name != APP_NAME and application.get("deployed_app_config") and application.get("status") != "DELETING"
+    ]
+    api.deploy_applications({**document, "applications": [*document["applications"], *others]})
 
 
 def details(cluster: Cluster) -> dict[str, Any]:
-    """What Ray Serve says about the cluster; empty where Serve does not run."""
+    """What Ray Serve says about the cluster; empty where Serve does not run or has no interface."""
+    if not cluster.dashboard_url:
+        return {}
     found: dict[str, Any] = _api(cluster).get_serve_details()
     return found
 
@@ -213,13 +247,3 @@ def write_document(document: dict[str, Any], folder: Path) -> Path:
         yaml.safe_dump(document, file, sort_keys=False)
     Path(file.name).replace(target)
     return target
-
-
-def stop_service(cluster: Cluster) -> None:
-    """End Ray Serve on this cluster; only for a service that was started here."""
-    import ray
-    from ray import serve
-
-    end: Any = serve.shutdown
-    if ray.is_initialized():
-        end()

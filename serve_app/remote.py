@@ -83,29 +83,26 @@ def generate_remote(
 
 @contextmanager
 def service(on_status: OnStatus = lambda text: None) -> Iterator[str]:
-    """The address of a LiveAnchor; one that had to be started is stopped at the end."""
+    """The address of a LiveAnchor; one that had to be started runs on a cluster of its own and ends with the block."""
     named = os.environ.get(URL_ENV, "").rstrip("/")
     if named:
         if not named.startswith(("http://", "https://")):
             raise InvalidInputError(URL_ENV, named, "an address such as http://127.0.0.1:8000")
         yield named
         return
-    from serve_app.cluster import connected, details, free_port, is_deployed, stop_service, submit, wait_until_running
+    from serve_app.cluster import connected, details, free_port, is_deployed, private, submit, wait_until_running
     from serve_app.config import load_config
     from serve_app.declare import fit_to, serve_document
 
     on_status("connecting to Ray")
     with connected() as cluster:
-        assert cluster is not None  # noqa: S101  # connected(start=True) always gives one
-        if not cluster.owned and is_deployed(details(cluster)):
+        if cluster is not None and is_deployed(details(cluster)):
             yield wait_until_running(cluster, START_S, on_status)
             return
+    on_status("starting Ray")  # of our own: a cluster of others that does not serve LiveAnchor is not ours to change
+    with private() as cluster:
         submit(cluster, serve_document(fit_to(load_config(), cluster.gpus), "127.0.0.1", free_port()))
-        try:
-            yield wait_until_running(cluster, START_S, on_status)
-        finally:
-            if not cluster.owned:  # our own cluster ends as a whole, which is faster
-                stop_service(cluster)
+        yield wait_until_running(cluster, START_S, on_status)
 
 
 def _post(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,7 @@ def serve(
         connected,
         details,
         is_deployed,
+        private,
         submit,
         wait_until_running,
         write_document,
@@ -43,8 +45,8 @@ def serve(
     from serve_app.declare import fit_to, serve_document
 
     settings = load_config(existing_file(config, "--config") if config else None)
-    with stderr.status("connecting to Ray") as status, connected() as cluster:
-        assert cluster is not None  # noqa: S101  # connected(start=True) always gives one
+    with stderr.status("connecting to Ray") as status, ExitStack() as stack:
+        cluster = stack.enter_context(connected()) or stack.enter_context(private())
         document = serve_document(fit_to(settings, cluster.gpus), host, port)
         kept = write_document(document, liveanchor_home() / "serve")
         submit(cluster, document)

@@ -49,23 +49,8 @@ def environment(home: Path) -> Iterator[None]:
         "RAY_SERVE_HANDLE_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "0.5",
     }.items():
         patch.setenv(name, value)
-    _stand_in_weights(patch, home)
     yield
     patch.undo()
-
-
-def _stand_in_weights(patch: pytest.MonkeyPatch, home: Path) -> None:
-    """Random weights in a checkout that has no trained ones yet: the graph does not care what the motion looks like."""
-    import engines.mini
-    from training.export import export_encoder, export_lmdm
-
-    if any(engines.mini.weights_folder().glob("*.safetensors")):
-        return
-    networks = engines.mini.random_networks()
-    export_encoder(networks.encoder, home)
-    export_lmdm(networks.lmdm, networks.space, home)
-    patch.setattr(engines.mini, "weights_folder", lambda: home)
-    patch.setenv("LIVEANCHOR_MODEL__WEIGHTS_DIR", str(home))
 
 
 @pytest.fixture(scope="session")

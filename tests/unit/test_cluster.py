@@ -1,0 +1,227 @@
+"""Finding or starting a service: what is ours is used, what is others' is left alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+pytest.importorskip("ray.serve")
+
+from kernels.errors import InvalidInputError
+from serve_app import cluster as clusters
+from serve_app import remote
+from serve_app.cluster import (
+    Cluster,
+    ServiceFailedError,
+    details,
+    is_deployed,
+    service_url,
+    submit,
+    wait_until_running,
+    write_document,
+)
+from serve_app.config import AppConfig
+from serve_app.declare import serve_document
+
+HERE = Cluster("http://127.0.0.1:8265", owned=False, gpus=0.0)
+DOCUMENT = serve_document(AppConfig(), "127.0.0.1", 8000)
+
+
+def found(status: str, **more: object) -> dict[str, Any]:
+    return {
+        "applications": {"liveanchor": {"status": status, **more}},
+        "http_options": {"host": "0.0.0.0", "port": 8123},
+    }
+
+
+class Api:
+    """Ray's REST interface: says what it is told to say, one answer after the other, and remembers what was deployed."""
+
+    def __init__(self, *answers: dict[str, Any]) -> None:
+        self.answers = list(answers)
+        self.deployed: list[dict[str, Any]] = []
+
+    def get_serve_details(self) -> dict[str, Any]:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    def deploy_applications(self, document: dict[str, Any]) -> None:
+        self.deployed.append(document)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, api: Api) -> Api:
+    monkeypatch.setattr(clusters, "_api", lambda cluster: api)
+    return api
+
+
+def test_other_applications_of_the_cluster_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = {"name": "theirs", "import_path": "theirs:app", "route_prefix": "/theirs"}
+    api = use(
+        monkeypatch,
+        Api(
+            {
+                "applications": {
+                    "theirs": {"status": "RUNNING", "deployed_app_config": theirs},
+                    "by_hand": {"status": "RUNNING", "deployed_app_config": None},
+                    "leaving": {"status": "DELETING", "deployed_app_config": {"name": "leaving"}},
+                    "liveanchor": {"status": "RUNNING", "deployed_app_config": {"name": "liveanchor", "old": True}},
+                }
+            }
+        ),
+    )
+    submit(HERE, DOCUMENT)
+    [sent] = api.deployed
+    assert sent["applications"] == [DOCUMENT["applications"][0], theirs]
+    assert len(DOCUMENT["applications"]) == 1
+
+
+def test_waiting_ends_with_the_address_or_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = {"Renderer": {"status": "UPDATING", "message": ""}, "Ingress": {"status": "HEALTHY"}}
+    use(
+        monkeypatch,
+        Api({}, found("DEPLOYING", deployments=parts), found("DEPLOYING", deployments=parts), found("RUNNING")),
+    )
+    said: list[str] = []
+    assert wait_until_running(HERE, 60, said.append) == "http://127.0.0.1:8123"
+    assert said == ["starting, 0 of ? parts are up", "starting, 1 of 2 parts are up"]
+    parts["Renderer"]["message"] = "NoGpuError: device is cuda"
+    use(monkeypatch, Api(found("DEPLOY_FAILED", message="Failed to update", deployments=parts)))
+    with pytest.raises(ServiceFailedError, match="Renderer: NoGpuError"):
+        wait_until_running(HERE, 60)
+    use(monkeypatch, Api(found("DEPLOYING", deployments={})))
+    now = iter([0.0, 61.0])
+    with pytest.raises(ServiceFailedError, match="still DEPLOYING after 60 s"):
+        wait_until_running(HERE, 60, clock=lambda: next(now))
+
+
+def test_what_counts_as_a_service_of_ours() -> None:
+    assert [is_deployed(found(one)) for one in ("RUNNING", "DEPLOYING", "UNHEALTHY")] == [True] * 3
+    assert not any(is_deployed(one) for one in (found("DELETING"), found("DEPLOY_FAILED"), {}))
+    assert service_url(found("RUNNING")) == "http://127.0.0.1:8123" and service_url(found("DEPLOYING")) is None
+
+
+def test_a_cluster_without_dashboard_serves_nothing_and_cannot_be_deployed_to() -> None:
+    bare = Cluster("", owned=False, gpus=0.0)
+    assert details(bare) == {}
+    with pytest.raises(ServiceFailedError, match="dashboard"):
+        submit(bare, DOCUMENT)
+
+
+def test_the_document_is_kept_for_people(tmp_path: Path) -> None:
+    path = write_document(DOCUMENT, tmp_path / "serve")
+    assert yaml.safe_load(path.read_text(encoding="utf-8")) == DOCUMENT
+    assert [one.name for one in path.parent.iterdir()] == ["serve.yaml"]
+
+
+@contextmanager
+def giving(value: Any, log: list[str], name: str) -> Iterator[Any]:
+    log.append(f"{name} begins")
+    yield value
+    log.append(f"{name} ends")
+
+
+def start(monkeypatch: pytest.MonkeyPatch, reachable: Cluster | None, api: Api) -> tuple[str, list[str]]:
+    log: list[str] = []
+    monkeypatch.delenv("LIVEANCHOR_URL", raising=False)
+    use(monkeypatch, api)
+    monkeypatch.setattr(clusters, "connected", lambda: giving(reachable, log, "connected"))
+    own = Cluster("http://127.0.0.1:9999", owned=True, gpus=0.0)
+    monkeypatch.setattr(clusters, "private", lambda: giving(own, log, "private"))
+    with remote.service() as url:
+        log.append("used")
+    return url, log
+
+
+def test_a_running_service_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api(found("DEPLOYING"), found("RUNNING"))
+    url, log = start(monkeypatch, HERE, api)
+    assert url == "http://127.0.0.1:8123" and log == ["connected begins", "used", "connected ends"]
+    assert not api.deployed
+
+
+@pytest.mark.parametrize("reachable", [None, HERE], ids=["no Ray here", "a cluster of others"])
+def test_without_one_a_private_cluster_is_used(monkeypatch: pytest.MonkeyPatch, reachable: Cluster | None) -> None:
+    others = {"applications": {}}
+    api = Api(*([others] if reachable else []), others, found("RUNNING"))
+    _, log = start(monkeypatch, reachable, api)
+    assert log == ["connected begins", "connected ends", "private begins", "used", "private ends"]
+    assert len(api.deployed) == 1
+
+
+def test_a_named_service_needs_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "connected", None)
+    monkeypatch.setenv("LIVEANCHOR_URL", "https://faces.example.org/")
+    with remote.service() as url:
+        assert url == "https://faces.example.org"
+    monkeypatch.setenv("LIVEANCHOR_URL", "faces.example.org")
+    with pytest.raises(InvalidInputError, match="LIVEANCHOR_URL"), remote.service():
+        pass
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Make the service answer with a given response; gives (the call, the path of the file)."""
+    monkeypatch.setenv("LIVEANCHOR_URL", "http://service")
+    monkeypatch.setattr(remote, "POLL_S", 3600.0)
+    speech, out = tmp_path / "a.wav", tmp_path / "o.mp4"
+    speech.write_bytes(b"speech")
+    client = httpx.Client
+
+    def ask(status: int, content: bytes, kind: str, **options: Any) -> tuple[list[httpx.Request], Path]:
+        seen: list[httpx.Request] = []
+
+        def handle(request: httpx.Request) -> httpx.Response:
+            request.read()
+            seen.append(request)
+            return httpx.Response(status, content=content, headers={"content-type": kind, "x-frames": "75"})
+
+        monkeypatch.setattr(httpx, "Client", lambda **kwargs: client(transport=httpx.MockTransport(handle)))
+        seen_frames = remote.generate_remote(speech, out, **options)
+        assert seen_frames == 75
+        return seen, out
+
+    return ask, out
+
+
+def test_the_file_arrives_whole(answers: Any) -> None:
+    ask, out = answers
+    done: list[tuple[int, int]] = []
+    seen, _ = ask(200, b"mp4 bytes", "video/mp4", seed=9, avatar_id="ab", on_progress=lambda *at: done.append(at))
+    assert out.read_bytes() == b"mp4 bytes" and done[-1] == (75, 75)
+    body = seen[0].content
+    assert b'name="seed"\r\n\r\n9' in body and b'name="avatar_id"\r\n\r\nab' in body and b"speech" in body
+
+
+def test_a_refusal_is_the_callers_and_keeps_the_services_words(answers: Any) -> None:
+    ask, out = answers
+    problem = {
+        "type": "/problems/audio_empty",
+        "title": "The speech is empty",
+        "status": 422,
+        "detail": "audio: got no samples",
+    }
+    with pytest.raises(InvalidInputError) as refused:
+        ask(422, json.dumps(problem).encode(), "application/problem+json")
+    assert str(refused.value) == "audio: got no samples"
+    assert not out.exists() and [one.name for one in out.parent.iterdir()] == ["a.wav"]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body", "said"),
+    [
+        (503, "application/problem+json", b'{"title": "Later", "detail": "full"}', "503: full"),
+        (404, "text/plain", b"Path '/generate' not found.", "no LiveAnchor answers here"),
+        (502, "text/html", b"<html>bad gateway</html>", "no LiveAnchor answers here"),
+    ],
+)
+def test_a_failure_is_not_the_callers(answers: Any, status: int, kind: str, body: bytes, said: str) -> None:
+    ask, out = answers
+    with pytest.raises(remote.RemoteError, match=said):
+        ask(status, body, kind)
+    assert not out.exists()
