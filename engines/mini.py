@@ -18,7 +18,7 @@ from engines.weights import build_network, load_strictly, read_weights
 from engines.window_sampler import WindowSampler
 
 FAMILY = "mini"
-DDIM_STEPS = 5
+DDIM_STEPS = 4
 ENCODER_FILE = "speech_encoder.safetensors"
 LMDM_FILE = "lmdm.safetensors"
 SPACE_PREFIX = "space."

@@ -31,6 +31,9 @@ from engines.rig import ACTIONS, action_basis
 DEGREES_OF_FREEDOM: tuple[str, ...] = ("pitch", "yaw", "roll", "tx", "ty", "tz", "scale", *ACTIONS)
 """Names of the coordinates, in order."""
 
+POSE_DOFS = 7
+"""The first of them are the head's pose: angles, translation, scale."""
+
 _STILL = 1e-5
 """A degree of freedom whose standard deviation is not above this never moves; it is left out of noise and projection."""
 

@@ -6,9 +6,24 @@ import torch
 from torch import Tensor, nn
 
 from engines.diffusion import ddim_sample, ddim_steps
-from engines.motion_space import MotionSpace
+from engines.motion_space import POSE_DOFS, MotionSpace
 from engines.networks.lmdm import Lmdm
 from kernels.errors import ShapeError
+
+POSE_NOISE_CORRELATION = 0.9
+"""Correlation of a pose's noise from one frame to the next.
+
+Pose is slow. Noise that is independent from frame to frame averages out over a window, and few-step sampling then leaves the
+head nearly still (measured at 4 steps on held-out speech: yaw std 0.53 degrees, training data 1.30; with 0.9: 1.11, same jitter).
+"""
+
+
+def correlation_factor(length: int, correlation: float) -> Tensor:
+    """Lower-triangular (length, length) that turns white noise into a stationary first-order process of variance 1."""
+    index = torch.arange(length)
+    lag = (index[:, None] - index).clamp_min(0)
+    factor = correlation**lag * torch.where(index == 0, 1.0, (1.0 - correlation**2) ** 0.5)
+    return torch.tril(factor.float())
 
 
 class WindowSampler(nn.Module):
@@ -27,13 +42,15 @@ class WindowSampler(nn.Module):
 
     fade: Tensor
     timesteps: Tensor
+    correlate: Tensor
 
-    def __init__(self, lmdm: Lmdm, space: MotionSpace, *, steps: int = 5, fuse_frames: int = 4) -> None:
+    def __init__(self, lmdm: Lmdm, space: MotionSpace, *, steps: int = 4, fuse_frames: int = 4) -> None:
         super().__init__()
         self.lmdm = lmdm
         self.space = space
         self.schedule = ddim_steps(steps)
         self.register_buffer("timesteps", torch.tensor([step.time for step in self.schedule]), persistent=False)
+        self.register_buffer("correlate", correlation_factor(lmdm.seq_frames, POSE_NOISE_CORRELATION), persistent=False)
         ramp = 1.0 - torch.arange(1, fuse_frames + 1, dtype=torch.float32) / (fuse_frames + 1)
         self.register_buffer("fade", ramp[:, None], persistent=False)
 
@@ -48,7 +65,8 @@ class WindowSampler(nn.Module):
         Args:
             history: float32 (B, past + 1, 265), the motion so far; its last `past` frames are the window's first.
             cond: float32 (B, seq_frames, cond_dim), condition rows of the whole window, known frames included.
-            noise: float32 (B, steps, seq_frames - past, 20), standard normal; the last step's is the starting noise.
+            noise: float32 (B, steps, seq_frames - past, 20), standard normal and independent; the last step's is the starting
+                noise. Pose noise is correlated in time here.
 
         Returns:
             float32 (B, seq_frames - past, 265).
@@ -62,7 +80,8 @@ class WindowSampler(nn.Module):
         if past < 1 or new < 1 or tuple(noise.shape) != expected:
             raise ShapeError("noise", str(tuple(noise.shape)), str(expected))
         known = self.space.normalise(history)
-        coloured = self.space.noise(noise).transpose(0, 1)
+        pose = self.correlate[:new, :new] @ noise[..., :POSE_DOFS]
+        coloured = self.space.noise(torch.cat([pose, noise[..., POSE_DOFS:]], dim=-1)).transpose(0, 1)
         cache = self.lmdm.encode_condition(known[:, 0], cond, self.timesteps)
         last_known = known[:, -1:]
         residual = torch.zeros_like(last_known)

@@ -29,7 +29,7 @@ def model_card(report: Mapping[str, Any]) -> str:
         "# Weights of the `mini` family",
         "",
         "Two networks trained together: `speech_encoder.safetensors` (PCM -> rows, 50 Hz, look-ahead 102.5 ms) and",
-        "`lmdm.safetensors` (rows -> motion, 25 frames/s, 5 DDIM steps). They drive the mesh renderer: 21 control points, head,",
+        "`lmdm.safetensors` (rows -> motion, 25 frames/s, 4 DDIM steps). They drive the mesh renderer: 21 control points, head,",
         "blinks. They are not a neural renderer, know no emotion, and were trained on synthetic speech only.",
         "",
         "* **Data**: speech made by espeak-ng and flite from texts of this project, with the synthesisers' own phone timings. No",

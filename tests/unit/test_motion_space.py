@@ -7,7 +7,7 @@ from engines.mini import random_networks
 from engines.motion_layout import pack_motion, unpack_motion
 from engines.motion_space import DEGREES_OF_FREEDOM, DofStatistics, MotionSpace, dof_basis, rest_motion
 from engines.rig import ACTIONS, actions_to_exp
-from engines.window_sampler import WindowSampler
+from engines.window_sampler import WindowSampler, correlation_factor
 from kernels.errors import ShapeError
 
 
@@ -87,3 +87,15 @@ def test_the_residual_fades_to_nothing() -> None:
 def test_noise_of_the_wrong_shape_is_named() -> None:
     with pytest.raises(ShapeError, match="noise"):
         sampler()(torch.zeros(1, 25, 265), torch.zeros(1, 32, 257), torch.zeros(1, 3, 7, 20))
+
+
+def test_pose_noise_is_slow_and_keeps_its_variance() -> None:
+    white = torch.randn(20_000, 8, generator=torch.Generator().manual_seed(4))
+    slow = white @ correlation_factor(8, 0.9).T
+    torch.testing.assert_close(slow.std(0), torch.ones(8), atol=0.03, rtol=0)
+    assert (slow[:, 3] * slow[:, 4]).mean() == pytest.approx(0.9, abs=0.03)
+    assert (slow[:, 0] * slow[:, 7]).mean() == pytest.approx(0.9**7, abs=0.03)
+
+
+def test_a_shorter_window_uses_the_head_of_the_same_factor() -> None:
+    assert torch.equal(correlation_factor(32, 0.9)[:8, :8], correlation_factor(8, 0.9))
