@@ -9,20 +9,16 @@ from __future__ import annotations
 import json
 import math
 import os
-import platform
-import re
-import shutil
-import subprocess
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from collections.abc import Iterable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import torch
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from benchmarks.run_info import RunInfo as RunInfo
+from benchmarks.run_info import describe_run as describe_run
 from kernels.errors import InvalidInputError
 
 RESULTS_DIR = Path(__file__).parent / "results"
@@ -93,34 +89,6 @@ class BenchmarkRecord(BaseModel):
 
 
 RECORDS = TypeAdapter(list[BenchmarkRecord])
-
-
-@dataclass(frozen=True)
-class RunInfo:
-    """The part of a record that is the same for every case of a run."""
-
-    device: str
-    cpu: str
-    torch: str
-    commit: str
-    date: date
-    command: str
-
-
-def describe_run(
-    command: str, *, device: str = "cpu", today: Callable[[], date] = lambda: datetime.now(UTC).date()
-) -> RunInfo:
-    """Fill in machine, versions, commit and date.
-
-    Args:
-        command: Shell command that re-makes the rows, from the repository root.
-        device: "cpu", or a torch device such as "cuda:0", whose card name is looked up.
-        today: Clock.
-    """
-    name = "cpu" if device == "cpu" else torch.cuda.get_device_name(device)
-    return RunInfo(
-        device=name, cpu=_cpu_name(), torch=torch.__version__, commit=_commit(), date=today(), command=command
-    )
 
 
 def make_record(
@@ -241,31 +209,3 @@ def format_table(records: Iterable[BenchmarkRecord]) -> str:
 def _rounded(number: float) -> float:
     """Six significant digits: more than any clock here resolves, short enough to read."""
     return float(f"{float(number):.6g}")
-
-
-def _cpu_name() -> str:
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        match = re.search(r"^model name\s*:\s*(.+)$", info.read_text(encoding="utf-8"), re.MULTILINE)
-        model = match.group(1).strip() if match else model
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{model}, {cores} cores"
-
-
-def _commit() -> str:
-    git = shutil.which("git")
-    root = Path(__file__).parent.parent
-    if git is None:
-        return "unknown"
-    head = subprocess.run([git, "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments
-    if head.returncode != 0:
-        return "unknown"
-    changed = subprocess.run(  # noqa: S603 - fixed arguments
-        [git, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return head.stdout.strip() + ("-dirty" if changed.stdout.strip() else "")

@@ -147,18 +147,19 @@ def _composite_kernel(
 
 
 def composite(
-    crops: torch.Tensor, plan: DevicePlan, *, tiling: Tiling = TAIL
+    crops: torch.Tensor, plan: DevicePlan, *, tiling: Tiling | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Crops of one avatar to fresh rectangles; arguments as validated by `kernels.composite_nv12`.
 
     Args:
         crops: uint8 (n, 512, 512, 3), RGB.
         plan: The avatar on the crops' device.
-        tiling: How to cut the launch.
+        tiling: How to cut the launch; None takes the measured default.
 
     Returns:
         Luma uint8 (n, h, w) and interleaved U V uint8 (n, h / 2, w).
     """
+    tiling = tiling or TAIL
     n, h, w = len(crops), plan.plan.height, plan.plan.width
     luma = torch.empty((n, h, w), dtype=torch.uint8, device=crops.device)
     chroma = torch.empty((n, h // 2, w), dtype=torch.uint8, device=crops.device)
@@ -176,7 +177,7 @@ def composite_into(
     matrix: ColourMatrix,
     chroma: str,
     *,
-    tiling: Tiling = TAIL,
+    tiling: Tiling | None = None,
 ) -> None:
     """Crops of any avatars straight into the canvases that their table rows name. Allocates nothing: may be captured.
 
@@ -187,20 +188,21 @@ def composite_into(
         largest: Width and height that no rectangle of the table passes.
         matrix: Colour standard of every canvas.
         chroma: `mean` or `top_left`.
-        tiling: How to cut the launch.
+        tiling: How to cut the launch; None takes the measured default.
     """
+    tiling = tiling or TAIL
     width, height = largest
     grid = (triton.cdiv(width, tiling.block_w), triton.cdiv(height // 2, tiling.rows), len(crops))
     _launch(crops, addresses, affine, ROW, None, None, grid, matrix, chroma, tiling)
 
 
-def composite_targets(crops: torch.Tensor, targets: list[CompositeTarget], *, tiling: Tiling = TAIL) -> None:
+def composite_targets(crops: torch.Tensor, targets: list[CompositeTarget], *, tiling: Tiling | None = None) -> None:
     """One picture per target, uncaptured: builds the tables and launches. All targets share one colour standard.
 
     Args:
         crops: uint8 (n, 512, 512, 3), RGB.
         targets: n of them.
-        tiling: How to cut the launch.
+        tiling: How to cut the launch; None takes the measured default.
     """
     addresses = torch.stack([target.addresses for target in targets])
     affine = torch.stack([target.plan.affine for target in targets])

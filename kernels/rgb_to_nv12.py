@@ -76,6 +76,8 @@ def convert_picture(rgb: U8, matrix: ColourMatrix, chroma: str, y_out: U8, uv_ou
         blocks, share = np.ascontiguousarray(rgb[0::2, 0::2]), 1.0
     both = np.concatenate([coefficients[1:] * share, matrix.offset[1:, None]], axis=1)
     uv = cv2.transform(blocks, both)
+    if matrix.full_range:
+        np.minimum(uv, 255, out=uv)  # sums of four are 16 bits wide, and full-range chroma reaches 255.5
     np.copyto(uv_out.reshape(h // 2, w // 2, 2), uv, casting="unsafe")
 
 

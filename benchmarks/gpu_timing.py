@@ -1,0 +1,66 @@
+"""Device time per launch by graph replay: the one method for both sides of every GPU comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+Launch = Callable[[], object]
+
+
+def replayed_ms(launches: Sequence[Launch], *, repeats: int = 1, samples: int = 40) -> list[float]:
+    """Milliseconds of device time per launch.
+
+    The launches are captured one after the other, `repeats` times over, into one CUDA graph, which is replayed between two events.
+    Launches over different buffers, together larger than the L2 cache, measure memory; one launch repeated measures the cache.
+
+    Args:
+        launches: Each queues the same work, on its own buffers.
+        repeats: How often the whole sequence is captured; so many that a replay takes a good part of a millisecond.
+        samples: Replays that are timed, one number each, after four that are not.
+    """
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for launch in launches:
+            launch()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(repeats):
+            for launch in launches:
+                launch()
+    return between_events_ms(graph.replay, count=1, per=repeats * len(launches), samples=samples)
+
+
+def between_events_ms(work: Launch, *, count: int, per: int = 1, samples: int = 40) -> list[float]:
+    """Milliseconds between two CUDA events around `count` calls of `work`, over `count * per`.
+
+    Args:
+        work: What is called; what it queues may be waited for by the device or, where queueing is slower, by nobody.
+        count: Calls between the events.
+        per: Launches in one call.
+        samples: Numbers returned, after four that are not.
+    """
+    times = []
+    for sample in range(samples + 4):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        begin.record()
+        for _ in range(count):
+            work()
+        end.record()
+        torch.cuda.synchronize()
+        if sample >= 4:
+            times.append(begin.elapsed_time(end) / (count * per))
+    return times
+
+
+def copy_bytes_per_s(size: int = 2**30) -> float:
+    """Bytes read plus bytes written per second of a device-to-device copy of `size` bytes of random data."""
+    source = torch.randint(0, 256, (size,), dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    times = replayed_ms([lambda: target.copy_(source)], samples=15)
+    return 2.0 * size / (sorted(times)[len(times) // 2] * 1e-3)
