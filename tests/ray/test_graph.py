@@ -65,7 +65,7 @@ def test_a_streamed_file_starts_early_and_is_whole(graph: Graph) -> None:
 
 
 def test_batched_calls_equal_single_ones(graph: Graph, local_stages: Any) -> None:
-    """Six sessions at once: motion within 1e-5 relative, pixels within one level of the same calls alone (bar stray ones)."""
+    """Six sessions at once: motion within 1e-5 relative, pixels within one level of the same calls alone."""
     from ray import serve
 
     from deployments.calls import CallContext
@@ -112,7 +112,7 @@ def test_batched_calls_equal_single_ones(graph: Graph, local_stages: Any) -> Non
             assert np.abs(got_part - expected_part).max() <= 1e-5 * max(np.abs(expected_part).max(), 1e-3)
         for plane in ("y_planes", "uv_planes"):
             difference = np.abs(getattr(got_picture, plane).astype(int) - getattr(picture, plane).astype(int))
-            assert (difference > 1).mean() <= 1e-5, "more than stray pixels on layer edges"
+            assert difference.max() <= 1
     assert max(one.largest_batch for one in graph.stage_stats("MotionDiffusion")) >= 2, "nothing was batched"
 
 
