@@ -1,0 +1,105 @@
+"""HTTP through Ray's proxy: ids, problem details, streaming, cancellation, presenters, results, exported metrics."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.ray.graph import Graph, speech_wav, wait_for
+from tests.unit.http_support import assert_problem, head_of
+
+SHORT = speech_wav(0.6)
+
+
+@pytest.fixture(scope="module")
+def client(graph: Graph) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=graph.url, timeout=150) as one:
+        yield one
+
+
+def test_ids_come_once_and_errors_name_them(client: httpx.Client) -> None:
+    answer = client.post("/generate", files={"audio": b"nonsense"}, headers={"X-Request-Id": "my-own-id-1"})
+    assert answer.headers.get_list("x-request-id") == ["my-own-id-1"]
+    assert_problem(answer, 422, "audio_unreadable", "audio")
+    assert len(client.get("/healthz").headers.get_list("x-request-id")) == 1
+    assert_problem(client.get("/nowhere"), 404, "not_found")
+    assert client.get("/").text.startswith("<!doctype html>")
+
+
+def test_a_finished_file_has_its_length_and_a_kept_one_has_ranges(client: httpx.Client) -> None:
+    answer = client.post("/generate", files={"audio": SHORT}, data={"seed": "5"})
+    assert answer.status_code == 200, answer.text
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    kept = client.post("/api/generate", files={"audio": SHORT}, data={"seed": "5"}).json()
+    assert client.get(kept["url"]).content == answer.content
+    part = client.get(kept["url"], headers={"Range": "bytes=4-7"})
+    assert part.status_code == 206 and part.content == b"ftyp"
+
+
+def test_presenters(client: httpx.Client) -> None:
+    default = client.get("/avatars").json()["avatars"][0]
+    assert default["is_default"] and client.get(default["preview_url"]).content.startswith(b"\xff\xd8")
+    assert_problem(client.get("/avatars/" + "0" * 32), 404, "avatar_not_found", "avatar_id")
+
+
+def test_a_client_that_goes_away_stops_the_stages(graph: Graph, client: httpx.Client) -> None:
+    before = sum(one.cancelled for one in graph.host_stats())
+    address = urlsplit(graph.url)
+    body = (
+        b'--b\r\nContent-Disposition: form-data; name="audio"; filename="a"\r\n\r\n'
+        + speech_wav(60.0)
+        + b"\r\n--b--\r\n"
+    )
+    head = (
+        "POST /generate HTTP/1.1\r\nHost: x\r\nX-Request-Id: goes-away-1\r\n"
+        f"Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    connection = socket.create_connection((address.hostname, address.port), timeout=30)
+    connection.sendall(head.encode() + body)
+    wait_for("the job works", lambda: graph.frames_done("goes-away-1") > 0)
+    connection.close()
+    wait_for("the job is cancelled", lambda: sum(one.cancelled for one in graph.host_stats()) == before + 1)
+    frames = [sum(one.frames for one in graph.stage_stats("Renderer")) for _ in range(2)]
+    assert frames[0] == frames[1]
+
+
+def test_an_upload_larger_than_allowed_is_refused_before_it_comes(graph: Graph) -> None:
+    address = urlsplit(graph.url)
+    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+        connection.sendall(head_of(999_999_999_999))
+        answer = b""
+        while b"}" not in answer and (more := connection.recv(4000)):
+            answer += more
+    assert answer.startswith(b"HTTP/1.1 413") and b"body_too_large" in answer
+
+
+def test_a_streamed_file_comes_in_pieces(client: httpx.Client) -> None:
+    with client.stream("POST", "/generate", files={"audio": speech_wav(4.0)}, data={"stream": "true"}) as answer:
+        assert answer.status_code == 200 and answer.headers["x-frames"] == "100"
+        pieces = list(answer.iter_raw())
+    assert len(pieces) >= 5 and pieces[0][4:8] == b"ftyp"
+
+
+def test_metrics_of_the_graph_and_names_that_ray_exports(graph: Graph, client: httpx.Client) -> None:
+    import ray
+
+    text = client.get("/metrics").text
+    assert re.search(r'liveanchor_stage_frames_total\{.*stage="renderer"\} [1-9]', text)
+    found: Any = ray.nodes
+    port = next(node["MetricsExportPort"] for node in found() if node["Alive"])
+
+    def exported() -> set[str]:
+        page = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=20).text
+        return set(re.findall(r"^(ray_liveanchor_[a-z_]+)", page, re.MULTILINE))
+
+    wait_for("the exporter has them", lambda: "ray_liveanchor_jobs_ended_total" in exported(), 90)
+    dashboard = (Path(__file__).parents[2] / "docs" / "grafana.json").read_text(encoding="utf-8")
+    rare = {"stage_dropped_total", "stage_retries_total", "http_cancelled_total"}  # seen once such a thing has happened
+    used = set(re.findall(r"ray_liveanchor_[a-z_]+", dashboard)) - {f"ray_liveanchor_{name}" for name in rare}
+    wait_for("all that the dashboard shows is exported", lambda: used <= exported(), 60)
