@@ -27,7 +27,7 @@ app.command("generate")(generate.generate)
 app.command("serve")(serve.serve)
 app.command("compare")(compare.compare)
 app.command("doctor")(doctor.doctor)
-app.command("bench")(bench.bench)
+app.command("bench", context_settings={"allow_extra_args": True})(bench.bench)
 app.add_typer(avatar.app, name="avatar")
 app.add_typer(weights.app, name="weights")
 

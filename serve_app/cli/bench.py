@@ -13,6 +13,7 @@ class Benchmark(StrEnum):
     """Benchmarks that this release carries."""
 
     main_job = "main_job"
+    graph = "graph"
 
 
 def bench(
@@ -24,4 +25,4 @@ def bench(
     Example: liveanchor bench main_job -- --portrait me.jpg
     """
     module = importlib.import_module(f"benchmarks.{name.value}")
-    module.main(context.args)
+    raise typer.Exit(module.main(context.args))
