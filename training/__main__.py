@@ -17,18 +17,29 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks import real_speech
 from engines.mini import load_engines, weights_folder
+from kernels.errors import InvalidInputError
 from pipeline.types import F32
 from training.augment import Augmenter
 from training.bank import build_bank
 from training.corpus import heldout_utterances, make_corpus
 from training.dataset import SpeechBank
-from training.evaluate import LabelledClip, evaluate, row_measures
+from training.evaluate import (
+    LabelledClip,
+    evaluate,
+    gap_of,
+    lip_measures,
+    motion_of_clips,
+    row_measures,
+    spoken,
+)
 from training.export import export_encoder, export_lmdm, write_json
 from training.model_card import model_card
-from training.synthesisers import locate
+from training.synthesisers import Tools, fetch, locate
 from training.train_encoder import EncoderSettings, train_encoder
 from training.train_motion import MotionSettings, train_motion
+from training.utterance import SynthesisError, Utterance
 
 REPORT_FILE = "report.json"
 CARD_FILE = "MODEL_CARD.md"
@@ -51,10 +62,32 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def synthesisers() -> Tools:
+    """The synthesisers, downloaded where there are none."""
+    try:
+        return locate()
+    except SynthesisError:
+        fetch()
+        return locate()
+
+
+def as_clips(utterances: Sequence[Utterance]) -> list[LabelledClip]:
+    """Utterances as evaluation clips."""
+    return [LabelledClip(u.voice, u.audio, u.phones) for u in utterances]
+
+
 def heldout_clips(count: int) -> list[LabelledClip]:
     """The first `count` held-out sentences, spoken by the held-out voices in turn."""
-    utterances = heldout_utterances(locate())[:count]
-    return [LabelledClip(u.voice, u.audio, u.phones) for u in utterances]
+    return as_clips(heldout_utterances(synthesisers())[:count])
+
+
+def real_clips() -> list[LabelledClip]:
+    """Recordings of people, where they and the aligner are installed; empty otherwise."""
+    try:
+        return as_clips(real_speech.load(names=("librivox", "cards")))
+    except (InvalidInputError, SynthesisError) as error:
+        print(f"no real recordings: {error}", flush=True)
+        return []
 
 
 def noisy(seed: int) -> Callable[[F32], F32]:
@@ -76,7 +109,10 @@ def train(args: argparse.Namespace) -> bool:
     begun = time.monotonic()
     hours = 0.05 if args.tiny else args.hours
     torch.set_float32_matmul_precision("high")
-    print(json.dumps(make_corpus(args.work / "corpus", hours, workers=1 if args.tiny else 0)), flush=True)
+    print(
+        json.dumps(make_corpus(args.work / "corpus", hours, workers=1 if args.tiny else 0, tools=synthesisers())),
+        flush=True,
+    )
     bank = build_bank(args.work / "corpus", workers=1 if args.tiny else 0).to(args.device)
     print(f"bank: {bank.frames / 90_000:.2f} h, {time.monotonic() - begun:.0f} s", flush=True)
     encoder_settings = EncoderSettings(steps=args.encoder_steps)
@@ -124,6 +160,10 @@ def measure(args: argparse.Namespace) -> None:
     clips = heldout_clips(4 if args.tiny else 40)
     engines = load_engines("cpu" if args.tiny else args.device, folder=args.out)
     results = evaluate(engines, clips, noisy(7))
+    recordings = [] if args.tiny else real_clips()
+    if recordings:
+        motions = motion_of_clips(engines, [clip.pcm for clip in recordings])
+        results["real"] = lip_measures([spoken(c, gap_of(m)) for c, m in zip(recordings, motions, strict=True)])
     path = args.work / REPORT_FILE
     report = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"recipe": {}, "evaluation": {}}
     report["evaluation"] = {**{k: v for k, v in report["evaluation"].items() if k == "rows"}, **results}

@@ -9,6 +9,7 @@ _TITLES = {
     "clean": "Held-out sentences and voices, clean",
     "gain_-30_db": "The same, 30 dB quieter",
     "augmented": "The same, augmented (noise, rooms, filters, codecs)",
+    "real": "Recordings of people (pocketsphinx-testdata, aligned by a recogniser; never trained on)",
     "silence": "Silence after speech",
     "motion": "Head and joins",
     "rows": "Encoder rows, linear read-outs",
