@@ -1,7 +1,8 @@
 """The Ray graph against one process: `python -m benchmarks.graph` makes `results/cpu-2core/graph.json`.
 
 Starts a cluster of its own on this machine, sends file jobs over HTTP like any client, and ends the cluster. Speech is the
-committed demo sample, repeated to the length of the job. The long job (10 minutes) measures memory only; `--long-s 0` leaves it out.
+committed demo sample, repeated to the length of the job. The long job (10 minutes) measures memory only; `--long-s 0` leaves
+it out.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def decodes(data: bytes) -> bool:
     """Whether these first bytes of an mp4 give a picture."""
     try:
         with av.open(BytesIO(data), "r", format="mp4") as container:
-            return next(iter(container.decode(video=0)), None) is not None
+            return bool(container.streams.video) and next(iter(container.decode(video=0)), None) is not None
     except av.FFmpegError:
         return False
 
