@@ -1,0 +1,88 @@
+"""The whole way from a corpus to evaluated weights, a few steps long, without any synthesiser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import training.__main__ as command
+from engines.mini import load_networks
+from training.bank import build_bank, streams_of
+from training.corpus import Item, save_shard, to_item
+from training.dataset import SegmentSampler
+from training.evaluate import LabelledClip
+from training.phones import PHONE_INDEX, Phone
+from training.utterance import Utterance
+
+WORDS = ("sil", "m", "ɑ", "s", "i", "b", "oʊ", "sil")
+
+
+def utterance(seed: int, voice: str) -> Utterance:
+    """Noise bursts with labels: nothing to hear, enough to run on."""
+    generator = np.random.default_rng(seed)
+    lengths = generator.uniform(0.08, 0.3, len(WORDS))
+    edges = np.concatenate([[0.0], np.cumsum(lengths)])
+    phones = tuple(Phone(w, edges[i], edges[i + 1]) for i, w in enumerate(WORDS))
+    audio = generator.standard_normal(int(edges[-1] * 16_000)).astype(np.float32) * 0.1
+    for phone in phones:
+        if phone.symbol in ("sil", "m", "b"):
+            audio[int(phone.start_s * 16_000) : int(phone.end_s * 16_000)] *= 0.1
+    return Utterance(audio, phones, voice, "text")
+
+
+@pytest.fixture(scope="module")
+def items() -> list[Item]:
+    return [to_item(utterance(seed, f"voice{seed % 2}")) for seed in range(40)]
+
+
+@pytest.fixture()
+def corpus(tmp_path: Path, items: list[Item]) -> Path:
+    folder = tmp_path / "work" / "corpus"
+    folder.mkdir(parents=True)
+    save_shard(folder, "shard-00000", items)
+    return folder
+
+
+def test_labels_lie_where_the_sound_is(corpus: Path, items: list[Item]) -> None:
+    bank = build_bank(corpus, workers=1)
+    assert len(bank.audio) == bank.frames * 640 and len(bank.phones) == len(bank.lips) == 2 * bank.frames
+    assert {len({item.voice for item in stream}) for stream in streams_of(items)} == {1}
+    first = items[0]
+    assert torch.equal(bank.audio[: len(first.audio)], torch.from_numpy(first.audio.copy()))
+    assert bank.phones[: len(first.labels)].tolist() == first.labels.tolist()
+    closed = (bank.phones == PHONE_INDEX["b"]) & (bank.phones.roll(1) == PHONE_INDEX["b"])
+    jaw, lips = bank.lips[closed][:, 0].float(), bank.lips[closed][:, 1].float()
+    assert float((0.38 * jaw + 0.18 * lips).median()) < 0.01
+
+
+def test_segments_are_cut_in_step(corpus: Path) -> None:
+    bank = build_bank(corpus, workers=1)
+    segments = SegmentSampler(bank, 20, 3200, 640, seed=1).draw(5)
+    assert segments.pcm.shape == (5, 3200 + 20 * 640 + 640)
+    again = SegmentSampler(bank, 20, 3200, 640, seed=1).draw(5)
+    assert torch.equal(segments.pcm, again.pcm)
+    core = (segments.pcm[0, 3200:-640] * 32768).short()
+    windows = bank.audio.unfold(0, len(core), 640)
+    frame = int((windows == core).all(1).nonzero()[0, 0])
+    assert torch.equal(segments.phones[0], bank.phones[2 * frame : 2 * frame + 40].long())
+    assert torch.equal(segments.dofs[0], bank.dofs[frame : frame + 20])
+
+
+def test_from_corpus_to_card(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clips = [LabelledClip("test", u.audio, u.phones) for u in (utterance(90, "x"), utterance(91, "y"))]
+    monkeypatch.setattr(command, "make_corpus", lambda *args, **kwargs: {})
+    monkeypatch.setattr(command, "synthesisers", lambda: None)
+    monkeypatch.setattr(command, "heldout_clips", lambda count: clips)
+    out, work = tmp_path / "out", tmp_path / "work"
+    arguments = ["--tiny", "--device", "cpu", "--work", str(work), "--out", str(out)]
+    assert command.main(["train", "--max-seconds", "0", *arguments]) == 3
+    assert command.main(["all", *arguments]) == 0
+    networks = load_networks(out)
+    assert networks.lmdm.cond_dim == 2 * networks.encoder.row_dim + 1
+    report = json.loads((work / "report.json").read_text())
+    assert set(report["evaluation"]) == {"rows", "clean", "gain_-30_db", "augmented", "silence", "motion"}
+    assert "Held-out numbers" in (out / "MODEL_CARD.md").read_text()
