@@ -9,9 +9,9 @@ import numpy as np
 from deployments.calls import AudioFacts, CallContext, StageStats
 from deployments.config import StageSettings
 from deployments.placement import take_place
-from deployments.speech_models import load_speech_models
 from deployments.stage_worker import StageWorker
 from kernels.errors import LiveAnchorError, ShapeError
+from pipeline.families import find_family
 from pipeline.types import F32, ROWS_PER_FRAME, FeatureRows
 
 Item = tuple[F32, int]
@@ -27,8 +27,10 @@ class AudioFeaturesReplica:
     """
 
     def __init__(self, settings: StageSettings) -> None:
-        self._stage = load_speech_models(settings.model, take_place(settings.model))[0]
-        self._stage.window(np.zeros(self._stage.window_samples, np.float32), 0)
+        model = settings.model
+        self._family = find_family(model.family)
+        self._stage = self._family.load_audio(model.weights_dir, take_place(model), model.threads)
+        self._stage.windows([(np.zeros(self._stage.window_samples, np.float32), 0)])
         self._worker: StageWorker[Item, FeatureRows] = StageWorker(
             "audio_features", self._batch, lambda rows: len(rows.rows) // ROWS_PER_FRAME, settings
         )
@@ -36,7 +38,8 @@ class AudioFeaturesReplica:
     def facts(self) -> AudioFacts:
         """What a session must know to cut windows."""
         shape = self._stage.shape
-        return AudioFacts(shape.family, shape.left_samples, shape.lookahead_samples)
+        gate_frames = self._family.facts.gate_frames
+        return AudioFacts(shape.family, shape.left_samples, shape.lookahead_samples, gate_frames)
 
     async def rows(self, window: F32, first_row: int, context: CallContext) -> FeatureRows:
         """See `pipeline.audio_features.AudioFeatures.window`."""

@@ -15,13 +15,10 @@ from engines.face_mesh import FaceMesh
 from kernels.errors import LiveAnchorError
 from pipeline.avatar_manifest import ARRAYS_FILE, MANIFEST_FILE, PREVIEW_FILE, BundleError, Manifest, read_manifest
 from pipeline.avatar_store import AvatarNotFoundError, AvatarStore, AvatarSummary, avatars_dir, check_avatar_id
+from pipeline.families import AvatarMaker
 from pipeline.portrait import DEFAULT_LIMITS, PortraitLimits
-from pipeline.portrait_header import sniff
-from pipeline.presenter.avatar import default_avatar
-from pipeline.registration import VIDEO_KINDS, register_portrait, register_video
+from pipeline.registration import register_bytes
 from pipeline.types import Avatar
-
-SNIFF_BYTES = 64
 
 _FILES = (ARRAYS_FILE, PREVIEW_FILE, MANIFEST_FILE)
 """In the order of uploading: a bundle exists for others once its manifest does."""
@@ -86,9 +83,9 @@ def open_avatar_store(uri: str) -> Avatars:
     return MirroredAvatarStore(uri, avatars_dir())
 
 
-def default_of(store: Avatars) -> Avatar:
-    """The default presenter, drawn into the store where it is missing."""
-    return default_avatar(cast(AvatarStore, store))  # it only asks for put, get, delete and root
+def default_of(store: Avatars, maker: AvatarMaker) -> Avatar:
+    """The family's default presenter, made into the store where it is missing."""
+    return maker.default(cast(AvatarStore, store))  # it only asks for put, get, delete and root
 
 
 def avatar_from_file(
@@ -99,9 +96,7 @@ def avatar_from_file(
     Raises:
         PortraitError: Its `code` says why not.
     """
-    if sniff(data[:SNIFF_BYTES]) in VIDEO_KINDS:
-        return register_video(data, face_mesh, name)
-    return register_portrait(data, face_mesh, name, limits)
+    return register_bytes(data, face_mesh, name, limits)
 
 
 class MirroredAvatarStore:

@@ -51,20 +51,22 @@ class StageStats:
 
 @dataclass(frozen=True)
 class AudioFacts:
-    """What `AudioFeatures` tells sessions: family, and samples of context and look-ahead of a window."""
+    """What `AudioFeatures` tells sessions: family, samples of context and look-ahead of a window, `StageInfo.gate_frames`."""
 
     family: str
     context_samples: int
     lookahead_samples: int
+    gate_frames: int | None = None
 
 
 @dataclass(frozen=True)
 class MotionFacts:
-    """What `MotionDiffusion` tells sessions: family, frames per hop, frames of past motion per window."""
+    """What `MotionDiffusion` tells sessions: family, frames per hop, frames of past motion per window, `StageInfo.sets_up`."""
 
     family: str
     hop_frames: int
     history_frames: int
+    sets_up: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from pipeline.config import EncoderSettings, Settings
 
-Family = Literal["mini"]
+Family = Literal["mini", "ditto"]
 StageName = Literal["audio_features", "motion_diffusion", "renderer", "rife"]
 STAGE_NAMES: tuple[StageName, ...] = ("audio_features", "motion_diffusion", "renderer", "rife")
 DEPLOYMENT_NAMES = {
@@ -36,7 +36,7 @@ class ModelSettings(Settings):
     """What a stage replica runs."""
 
     family: Family = Field("mini", description="Which audio encoder, motion model and renderer, trained together.")
-    weights_dir: Path | None = Field(None, description="Folder with the family's weights; the embedded ones when null.")
+    weights_dir: Path | None = Field(None, description="Folder with the family's weights; null: the usual place.")
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="auto: CUDA where the replica has a GPU share and torch finds the GPU."
     )
@@ -87,6 +87,7 @@ class SessionHostSettings(Settings):
     """What `SessionHost` needs."""
 
     family: Family = "mini"
+    weights_dir: Path | None = Field(None, description="As for the stages; registration of some families needs it.")
     avatars: str = Field("", description="As for the renderer.")
     encoder: EncoderSettings = EncoderSettings()
     deadlines: DeadlineSettings = DeadlineSettings()

@@ -114,6 +114,8 @@ def stage_info(family: str, audio: AudioFacts, motion: MotionFacts) -> StageInfo
         lookahead_samples=audio.lookahead_samples,
         history_frames=motion.history_frames,
         doubles_in_motion_space=doubles_in_motion_space(family),
+        sets_up=motion.sets_up,
+        gate_frames=audio.gate_frames,
     )
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-
 from deployments.calls import CallContext, MotionFacts, StageStats
 from deployments.config import StageSettings
 from deployments.placement import take_place
-from deployments.speech_models import load_speech_models
 from deployments.stage_worker import StageWorker
-from engines.motion_layout import MOTION_DIM
-from kernels.errors import LiveAnchorError
-from pipeline.motion_diffusion import MotionCarry, MotionItem, initial_carry
-from pipeline.types import FEATURE_RATE_HZ, ROWS_PER_FRAME, FeatureRows, MotionChunk
+from pipeline.families import find_family
+from pipeline.motion_diffusion import MotionCarry, MotionItem
+from pipeline.types import FeatureRows, MotionChunk
 
 Answer = tuple[MotionChunk, MotionCarry]
+"""Motion and the family's own carry (`mini`'s type stands for all: the replica only passes it on)."""
 
 
 class MotionDiffusionReplica:
@@ -30,15 +25,19 @@ class MotionDiffusionReplica:
     """
 
     def __init__(self, settings: StageSettings) -> None:
-        self._stage = load_speech_models(settings.model, take_place(settings.model))[1]
-        self._probe()
+        model = settings.model
+        self._name = model.family
+        self._family = find_family(model.family)
+        self._stage = self._family.load_motion(model.weights_dir, take_place(model))
+        self._stage.probe()
         self._worker: StageWorker[MotionItem, Answer] = StageWorker(
             "motion_diffusion", self._stage.steps, lambda answer: len(answer[0].motion), settings
         )
 
     def facts(self) -> MotionFacts:
         """What a session must know to cut hops."""
-        return MotionFacts(self._stage.shape.family, self._stage.hop_frames, self._stage.history_frames)
+        stage, sets_up = self._stage, self._family.facts.sets_up
+        return MotionFacts(self._name, stage.hop_frames, stage.history_frames, sets_up)
 
     async def motion(self, rows: FeatureRows, carry: MotionCarry, context: CallContext) -> Answer:
         """See `pipeline.motion_diffusion.MotionDiffusion.step`."""
@@ -51,12 +50,3 @@ class MotionDiffusionReplica:
     def check_health(self) -> None:
         """See `StageWorker.check`."""
         self._worker.check()
-
-    def _probe(self) -> None:
-        rows = np.repeat(self._stage.shape.silence_row[None], self._stage.hop_frames * ROWS_PER_FRAME, axis=0)
-        carry = initial_carry(seed=0, history=np.zeros((1, MOTION_DIM), np.float32))
-        outcome: Sequence[Answer | LiveAnchorError] = self._stage.steps(
-            [MotionItem(FeatureRows(rows, FEATURE_RATE_HZ, 0), carry)]
-        )
-        if isinstance(outcome[0], LiveAnchorError):
-            raise outcome[0]

@@ -10,8 +10,8 @@ from deployments.config import RendererSettings
 from deployments.placement import take_place
 from deployments.stage_worker import StageWorker
 from kernels.errors import LiveAnchorError
-from pipeline.idle_motion import idle_motion
-from pipeline.renderer import Renderer
+from pipeline.behaviour import behaviour_of
+from pipeline.families import AvatarMaker, find_family
 from pipeline.stages import RenderRequest
 from pipeline.types import MotionChunk, Nv12RectBatch
 
@@ -28,8 +28,10 @@ class RendererReplica:
 
     def __init__(self, settings: RendererSettings) -> None:
         self._store = open_avatar_store(settings.avatars)
-        self._stage = Renderer(self._store.get, take_place(settings.model), settings.cache_bytes)
-        self._probe()
+        model = settings.model
+        family = find_family(model.family)
+        self._stage = family.load_renderer(self._store.get, model.weights_dir, take_place(model), settings.cache_bytes)
+        self._probe(family.avatar_maker(model.weights_dir))
         self._worker: StageWorker[RenderRequest, Nv12RectBatch] = StageWorker("renderer", self._batch, len, settings)
 
     async def render(self, request: RenderRequest, context: CallContext) -> Nv12RectBatch:
@@ -53,6 +55,7 @@ class RendererReplica:
         except LiveAnchorError as error:
             return error
 
-    def _probe(self) -> None:
-        avatar = default_of(self._store)
-        self._stage.render(RenderRequest(avatar.avatar_id, MotionChunk(idle_motion(0, 0, 1), 0), None, 25, "bt709"))
+    def _probe(self, maker: AvatarMaker) -> None:
+        avatar = default_of(self._store, maker)
+        idle = behaviour_of(avatar).idle(0, 0, 1)
+        self._stage.render(RenderRequest(avatar.avatar_id, MotionChunk(idle, 0), None, 25, "bt709"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
@@ -13,7 +14,7 @@ from typing import Any
 from ray.serve import metrics
 from ray.serve.handle import DeploymentHandle
 
-from deployments.avatars import avatar_from_file, default_of, open_avatar_store
+from deployments.avatars import default_of, open_avatar_store
 from deployments.config import SessionHostSettings
 from deployments.errors import DeadlineExceededError, NotReadyError
 from deployments.file_job import prepare_job, run_job
@@ -22,7 +23,7 @@ from deployments.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
 from deployments.rife import check_rate, doubles_in_motion_space
 from deployments.stage_worker import replica_id
 from pipeline.avatar_store import AvatarSummary
-from pipeline.local import load_face_mesh
+from pipeline.families import find_family
 from pipeline.portrait import PortraitLimits
 from pipeline.stages import StageInfo
 from pipeline.types import Avatar
@@ -58,6 +59,8 @@ class SessionHostReplica:
         self._settings = settings
         self._clock = clock
         self._store = open_avatar_store(settings.avatars)
+        self._maker = find_family(settings.family).avatar_maker(settings.weights_dir)
+        self._making = threading.Lock()
         self._info: StageInfo | None = None
         self._active: dict[str, JobProgress] = {}
         self._ended: Counter[str] = Counter()
@@ -123,10 +126,13 @@ class SessionHostReplica:
             PortraitError: Its `code` says why not.
         """
         limits = PortraitLimits(self._settings.portrait.max_bytes, self._settings.portrait.max_pixels)
-        avatar = await asyncio.to_thread(
-            lambda: self._store.put(avatar_from_file(data, load_face_mesh(), name, limits))
-        )
-        return _summary(avatar)
+
+        def register() -> Avatar:
+            with self._making:
+                avatar = self._maker.from_file(data, name, limits)
+            return self._store.put(avatar)
+
+        return _summary(await asyncio.to_thread(register))
 
     async def list_avatars(self) -> list[AvatarSummary]:
         """All presenters of the store."""
@@ -185,7 +191,10 @@ class SessionHostReplica:
         return self._info
 
     def _presenter(self, avatar_id: str | None) -> Avatar:
-        return self._store.get(avatar_id) if avatar_id else default_of(self._store)
+        if avatar_id:
+            return self._store.get(avatar_id)
+        with self._making:
+            return default_of(self._store, self._maker)
 
     def _track(self, job_id: str, progress: JobProgress) -> None:
         self._active[job_id] = progress

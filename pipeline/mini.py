@@ -1,12 +1,23 @@
-"""The two neural speech stages of the `mini` family, ready to call."""
+"""The stages of the `mini` family, ready to call."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from engines.mini import FAMILY, MiniEngines, load_engines
 from pipeline.audio_features import AudioFeatures, EncoderShape
+from pipeline.families import FamilyFacts
 from pipeline.motion_diffusion import MotionDiffusion, MotionShape
+from pipeline.portrait import PortraitLimits
+from pipeline.types import Avatar
+
+if TYPE_CHECKING:
+    from pipeline.avatar_store import AvatarStore
+    from pipeline.renderer import Renderer
 
 HOP_FRAMES = 8
 
@@ -37,3 +48,49 @@ def load_speech_stages(device: str = "cpu", hop_frames: int = HOP_FRAMES) -> tup
         WeightsFileError: The embedded weights are missing or damaged.
     """
     return make_speech_stages(load_engines(device), hop_frames)
+
+
+class MiniAvatarMaker:
+    """Registration of `mini`; see `pipeline.families.AvatarMaker`."""
+
+    def from_file(self, data: bytes, name: str, limits: PortraitLimits) -> Avatar:
+        """A portrait, or the best still frame of a video."""
+        from pipeline.local import load_face_mesh
+        from pipeline.registration import register_bytes
+
+        return register_bytes(data, load_face_mesh(), name, limits)
+
+    def default(self, store: AvatarStore) -> Avatar:
+        """The drawn presenter."""
+        from pipeline.presenter.avatar import default_avatar
+
+        return default_avatar(store)
+
+
+class MiniFamily:
+    """See `pipeline.families.Family`."""
+
+    facts = FamilyFacts(sets_up=False, gate_frames=None)
+
+    def load_audio(self, folder: Path | None, device: str, threads: int) -> AudioFeatures:
+        """Stage `audio_features`."""
+        return make_speech_stages(load_engines(device, folder=folder))[0]
+
+    def load_motion(self, folder: Path | None, device: str) -> MotionDiffusion:
+        """Stage `motion_diffusion`."""
+        return make_speech_stages(load_engines(device, folder=folder))[1]
+
+    def load_renderer(
+        self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str, cache_bytes: int
+    ) -> Renderer:
+        """Stage `renderer`; it has no weights."""
+        from pipeline.renderer import Renderer
+
+        return Renderer(load_avatar, device, cache_bytes)
+
+    def avatar_maker(self, folder: Path | None) -> MiniAvatarMaker:
+        """Registration."""
+        return MiniAvatarMaker()
+
+
+FAMILY_STAGES: Final = MiniFamily()

@@ -18,7 +18,7 @@ from engines.runtime import Runtime
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
 from pipeline.audio_features import CarryError
 from pipeline.blink_cue import blink_cue
-from pipeline.types import F32, ROWS_PER_FRAME, FeatureRows, MotionChunk
+from pipeline.types import F32, FEATURE_RATE_HZ, ROWS_PER_FRAME, FeatureRows, MotionChunk
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,16 @@ class MotionDiffusion:
         """Frames of past motion that a window is conditioned on."""
         return self._past + 1
 
+    def probe(self) -> None:
+        """Sample one window of silence, to see that everything works.
+
+        Raises:
+            LiveAnchorError: It does not.
+        """
+        rows = np.repeat(self.shape.silence_row[None], self.hop_frames * ROWS_PER_FRAME, axis=0)
+        carry = initial_carry(seed=0, history=np.zeros((1, MOTION_DIM), np.float32))
+        self.step(FeatureRows(rows, FEATURE_RATE_HZ, 0), carry)
+
     def step(self, rows: FeatureRows, carry: MotionCarry, final: bool = False) -> tuple[MotionChunk, MotionCarry]:
         """Take more rows, give all frames of the windows that they complete.
 
@@ -172,6 +182,8 @@ class MotionDiffusion:
 
     def _fault(self, item: MotionItem) -> LiveAnchorError | None:
         carry, rows = item.carry, item.rows
+        if not isinstance(carry, MotionCarry):
+            return CarryError("carry", type(carry).__name__, f"a carry of the family {self.shape.family}")
         mine = (self.shape.family, self.shape.version)
         if carry.family and (carry.family, carry.version) != mine:
             return CarryError("carry", f"{carry.family} {carry.version}", " ".join(mine))

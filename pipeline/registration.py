@@ -94,6 +94,17 @@ def register_file(path: Path, face_mesh: FaceMesh, name: str = "", limits: Portr
     return register_portrait(data, face_mesh, name, limits)
 
 
+def register_bytes(data: bytes, face_mesh: FaceMesh, name: str = "", limits: PortraitLimits = DEFAULT_LIMITS) -> Avatar:
+    """Make a presenter of an uploaded picture or video, told apart by content.
+
+    Raises:
+        PortraitError: Its `code` says why.
+    """
+    if sniff(data[:_SNIFF_BYTES]) in VIDEO_KINDS:
+        return register_video(data, face_mesh, name)
+    return register_portrait(data, face_mesh, name, limits)
+
+
 def make_avatar(canvas_rgb: U8, landmarks: F32, name: str = "") -> Avatar:
     """An avatar from a canvas and landmarks that are known already (drawn presenters, other detectors).
 

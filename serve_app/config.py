@@ -45,6 +45,9 @@ class LimitSettings(Settings):
     max_portrait_bytes: int = Field(25 * 2**20, ge=1, le=2**30, description="Largest portrait picture.")
     max_portrait_pixels: int = Field(50_000_000, ge=2**14, le=2**30, description="Most pixels of a portrait picture.")
     max_audio_s: float = Field(600.0, gt=0, le=36_000, description="Longest speech of one job.")
+    upload_idle_s: float = Field(30.0, gt=0, le=3600, description="Longest pause of an upload; then 408.")
+    upload_s: float = Field(600.0, gt=0, le=36_000, description="Longest time for one upload; then 408.")
+    stall_s: float = Field(120.0, gt=0, le=3600, description="A client that takes nothing for so long counts as gone.")
     max_jobs: int = Field(16, ge=1, le=10_000, description="File jobs at once, per ingress replica; more get 503.")
     retry_after_s: float = Field(5.0, gt=0, le=3600, description="Retry-After of a 503.")
 
@@ -178,6 +181,7 @@ class AppConfig(BaseSettings):
         """The session host's own settings."""
         return SessionHostSettings(
             family=self.model.family,
+            weights_dir=self.model.weights_dir,
             avatars=self.stores.avatars,
             encoder=self.encoder,
             deadlines=self.deadlines,
@@ -195,6 +199,9 @@ class AppConfig(BaseSettings):
             max_upload_bytes=self.limits.max_upload_bytes,
             max_json_bytes=self.limits.max_json_bytes,
             max_buffered_bytes=self.limits.max_buffered_bytes,
+            upload_idle_s=self.limits.upload_idle_s,
+            upload_s=self.limits.upload_s,
+            stall_s=self.limits.stall_s,
             max_audio_s=self.limits.max_audio_s,
             max_jobs=self.limits.max_jobs,
             retry_after_s=self.limits.retry_after_s,

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -34,15 +35,28 @@ def default_avatar(store: AvatarStore | None = None) -> Avatar:
     Raises:
         BundleError: The store cannot be written.
     """
-    if store is None:
-        return _draw()
-    known = _read_pointer(store.root)
+    return _draw() if store is None else keep_presenter(store, POINTER_FILE, drawing_version(), _draw)
+
+
+def keep_presenter(store: AvatarStore, pointer_file: str, version: str, make: Callable[[], Avatar]) -> Avatar:
+    """A presenter that the project makes itself: from the store, or made and put there.
+
+    Args:
+        store: Where to keep it.
+        pointer_file: Name of the note in the store's folder that says which avatar it is.
+        version: Of what `make` makes; another version makes it anew.
+        make: Makes it.
+
+    Raises:
+        BundleError: The store cannot be written.
+    """
+    known = _read_pointer(store.root / pointer_file, version)
     if known is not None:
         kept = _kept(store, known)
         if kept is not None:
             return kept
-    avatar = store.put(_draw())
-    _write_pointer(store.root, avatar.avatar_id)
+    avatar = store.put(make())
+    _write_pointer(store.root / pointer_file, version, avatar.avatar_id)
     return avatar
 
 
@@ -78,20 +92,20 @@ def drawing_version() -> str:
     return digest.hexdigest()[:16]
 
 
-def _read_pointer(root: Path) -> str | None:
+def _read_pointer(path: Path, version: str) -> str | None:
     try:
-        pointer = json.loads((root / POINTER_FILE).read_text(encoding="utf-8"))
+        pointer = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if not isinstance(pointer, dict) or pointer.get("drawing") != drawing_version():
+    if not isinstance(pointer, dict) or pointer.get("drawing") != version:
         return None
     known = pointer.get("avatar_id")
     return known if isinstance(known, str) else None
 
 
-def _write_pointer(root: Path, avatar_id: str) -> None:
+def _write_pointer(path: Path, version: str, avatar_id: str) -> None:
     """Write it whole or not at all: several processes may share the folder."""
-    handle, name = tempfile.mkstemp(prefix=POINTER_FILE, dir=root)
+    handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump({"drawing": drawing_version(), "avatar_id": avatar_id}, stream)
-    Path(name).replace(root / POINTER_FILE)
+        json.dump({"drawing": version, "avatar_id": avatar_id}, stream)
+    Path(name).replace(path)

@@ -1,0 +1,99 @@
+"""The family `ditto` as `pipeline.families` wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from engines.ditto.checkpoints import ditto_folder
+from engines.ditto.version import SOURCE_FILES, files_version
+from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
+from pipeline.ditto.load import load_audio_features, load_motion_diffusion, load_renderer, load_source_models
+from pipeline.ditto.motion_diffusion import DittoMotionDiffusion
+from pipeline.ditto.registration import SourceModels, make_avatar, register_picture, register_template_video
+from pipeline.ditto.renderer import DittoRenderer
+from pipeline.families import FamilyFacts
+from pipeline.portrait import PortraitLimits
+from pipeline.portrait_header import sniff
+from pipeline.registration import VIDEO_KINDS
+from pipeline.types import SAMPLES_PER_FRAME, Avatar
+
+if TYPE_CHECKING:
+    from pipeline.avatar_store import AvatarStore
+    from pipeline.ditto.face_landmarks import FaceLandmarker
+
+_SNIFF_BYTES: Final = 64
+_POINTER_FILE: Final = ".default-presenter-ditto.json"
+_DEFAULT_NAME: Final = "Default presenter (ditto)"
+
+
+class DittoAvatarMaker:
+    """Registration with the extractors on the CPU; they are loaded at first use.
+
+    Args:
+        folder: Checkpoint folder; None means where `weights pull ditto` puts it.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = ditto_folder(folder)
+
+    @cached_property
+    def _models(self) -> SourceModels:
+        return load_source_models(self._folder)
+
+    @cached_property
+    def _landmarker(self) -> FaceLandmarker:
+        from pipeline.ditto.face_landmarks import load_landmarker
+        from pipeline.local import load_face_mesh
+
+        return load_landmarker(load_face_mesh(), self._folder)
+
+    def from_file(self, data: bytes, name: str, limits: PortraitLimits) -> Avatar:
+        """A picture, or a template video that is played back and forth."""
+        if sniff(data[:_SNIFF_BYTES]) in VIDEO_KINDS:
+            return register_template_video(data, self._landmarker, self._models, name)
+        return register_picture(data, self._landmarker, self._models, name, limits)
+
+    def default(self, store: AvatarStore) -> Avatar:
+        """The drawn presenter, read by the extractors."""
+        from pipeline.presenter.avatar import drawing_version, keep_presenter
+
+        version = f"{drawing_version()}-{files_version(self._folder, SOURCE_FILES)}"
+        return keep_presenter(store, _POINTER_FILE, version, self._draw)
+
+    def _draw(self) -> Avatar:
+        from pipeline.ditto.face_landmarks import FoundFace
+        from pipeline.presenter.draw import draw_presenter
+
+        drawing = draw_presenter()
+        face = FoundFace(drawing.landmarks[:, :2], drawing.landmarks)
+        return make_avatar([drawing.rgb], [face], self._models, _DEFAULT_NAME)
+
+
+class DittoFamily:
+    """See `pipeline.families.Family`."""
+
+    facts = FamilyFacts(sets_up=True, gate_frames=LOOKAHEAD_SAMPLES // SAMPLES_PER_FRAME)
+
+    def load_audio(self, folder: Path | None, device: str, threads: int) -> DittoAudioFeatures:
+        """Stage `audio_features`."""
+        return load_audio_features(folder, device, threads=threads)
+
+    def load_motion(self, folder: Path | None, device: str) -> DittoMotionDiffusion:
+        """Stage `motion_diffusion`."""
+        return load_motion_diffusion(folder, device)
+
+    def load_renderer(
+        self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str, cache_bytes: int
+    ) -> DittoRenderer:
+        """Stage `renderer`."""
+        return load_renderer(load_avatar, folder, device, cache_bytes)
+
+    def avatar_maker(self, folder: Path | None) -> DittoAvatarMaker:
+        """Registration."""
+        return DittoAvatarMaker(folder)
+
+
+FAMILY_STAGES: Final = DittoFamily()

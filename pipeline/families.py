@@ -1,0 +1,136 @@
+"""The families by name: how each loads its stages and makes its avatars. The one place that knows which families there are."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from kernels.errors import InvalidInputError, LiveAnchorError
+from pipeline.audio_features import EncoderShape
+from pipeline.portrait import PortraitLimits
+from pipeline.stages import RenderRequest
+from pipeline.types import F32, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
+
+if TYPE_CHECKING:
+    from pipeline.avatar_store import AvatarStore
+
+
+class AudioStage(Protocol):
+    """Stage `audio_features` of a family."""
+
+    @property
+    def shape(self) -> EncoderShape:
+        """Facts about the encoder."""
+        ...
+
+    @property
+    def window_samples(self) -> int:
+        """Samples of one hop's window."""
+        ...
+
+    def windows(self, items: Sequence[tuple[F32, int]]) -> list[FeatureRows]:
+        """Rows of one hop of several sessions."""
+        ...
+
+
+class MotionStage(Protocol):
+    """Stage `motion_diffusion` of a family; items are `pipeline.motion_diffusion.MotionItem` with the family's own carry."""
+
+    @property
+    def hop_frames(self) -> int:
+        """New frames per window."""
+        ...
+
+    @property
+    def history_frames(self) -> int:
+        """Frames of past motion that speech starts from."""
+        ...
+
+    def steps(self, items: Sequence[Any]) -> Sequence[tuple[MotionChunk, Any] | LiveAnchorError]:
+        """Hops of several sessions; a bad item fails alone."""
+        ...
+
+    def probe(self) -> None:
+        """Really sample something; raises when that fails."""
+        ...
+
+
+class RendererStage(Protocol):
+    """Stage `renderer` of a family."""
+
+    def render(self, request: RenderRequest) -> Nv12RectBatch:
+        """Draw one chunk."""
+        ...
+
+    def warm_avatars(self) -> list[str]:
+        """Ids of the avatars that are prepared now."""
+        ...
+
+
+class AvatarMaker(Protocol):
+    """Makes avatars of a family. Not thread-safe."""
+
+    def from_file(self, data: bytes, name: str, limits: PortraitLimits) -> Avatar:
+        """Make a presenter of an uploaded picture or video, told apart by content.
+
+        Raises:
+            PortraitError: Its `code` says why not.
+        """
+        ...
+
+    def default(self, store: AvatarStore) -> Avatar:
+        """The default presenter, made into the store where it is missing."""
+        ...
+
+
+@dataclass(frozen=True)
+class FamilyFacts:
+    """What sessions must know beside the stages' own numbers; see `pipeline.stages.StageInfo`."""
+
+    sets_up: bool
+    gate_frames: int | None
+
+
+class Family(Protocol):
+    """A family. `folder` is the one with its weights; None means the usual place."""
+
+    @property
+    def facts(self) -> FamilyFacts:
+        """Facts."""
+        ...
+
+    def load_audio(self, folder: Path | None, device: str, threads: int) -> AudioStage:
+        """Stage `audio_features`."""
+        ...
+
+    def load_motion(self, folder: Path | None, device: str) -> MotionStage:
+        """Stage `motion_diffusion`."""
+        ...
+
+    def load_renderer(
+        self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str, cache_bytes: int
+    ) -> RendererStage:
+        """Stage `renderer`."""
+        ...
+
+    def avatar_maker(self, folder: Path | None) -> AvatarMaker:
+        """Registration, on the CPU."""
+        ...
+
+
+_MODULES: Final = {"mini": "pipeline.mini", "ditto": "pipeline.ditto.family"}
+FAMILIES: Final = tuple(_MODULES)
+
+
+def find_family(name: str) -> Family:
+    """The family of that name; its module is imported now.
+
+    Raises:
+        InvalidInputError: There is none.
+    """
+    if name not in _MODULES:
+        raise InvalidInputError("family", repr(name[:40]), ", ".join(FAMILIES))
+    return cast(Family, importlib.import_module(_MODULES[name]).FAMILY_STAGES)
