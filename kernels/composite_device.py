@@ -104,13 +104,15 @@ def make_target(plan: DevicePlan, canvas: torch.Tensor, x: int, y: int) -> Compo
 
     Raises:
         ShapeError: No NV12 canvas.
-        InvalidInputError: The rectangle is odd or leaves the canvas, or the plan lies on another device.
+        InvalidInputError: The rectangle is odd or leaves the canvas, the canvas has odd rows, or the plan lies on another device.
     """
     check_canvas(canvas, 1)
     w, h = plan.plan.width, plan.plan.height
     height, width = canvas.shape[1] // 3 * 2, canvas.shape[2]
     if x % 2 or y % 2 or x < 0 or y < 0 or x + w > width or y + h > height:
         raise InvalidInputError("x, y", f"{w}x{h} at {x},{y}", f"an even place inside {width}x{height}")
+    if canvas.data_ptr() % 2 or canvas.stride(1) % 2:
+        raise InvalidInputError("canvas", "rows at odd addresses", "rows at even addresses: values leave in pairs")
     if plan.mask.device != canvas.device:
         raise InvalidInputError("plan", f"on {plan.mask.device}", f"on {canvas.device}, as the canvas")
     stride = canvas.stride(1)

@@ -3,8 +3,8 @@
 The graph holds one kernel: crop slots -> blend -> NV12 -> the canvases that the table names (`kernels.composite_device`). Its pointers
 never change: crops go into the slots, the sessions' addresses into the table. So sessions come and go without a new capture.
 
-Replay safety: whoever runs holds the lock from filling the slots until the launch is queued. Every run waits, on the GPU, for the one
-before, whatever streams the two came from; a session's canvas is written only by runs that name it.
+Replay safety: whoever runs holds the lock from filling the slots until the launch is queued. A run from another stream than the one
+before waits, on the GPU, for everything queued there; a session's canvas is written only by runs that name it.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ class CompositeGraph:
         colour: str = "bt709",
         chroma: str = "mean",
     ) -> None:
-        self._device = torch.device(device)
-        if self._device.type != "cuda":
+        wanted = torch.device(device)
+        if wanted.type != "cuda":
             raise InvalidInputError("device", str(device), "a CUDA device")
+        self._device = wanted if wanted.index is not None else torch.device("cuda", torch.cuda.current_device())
         if min(slots, max_width, max_height) < 1:
             raise InvalidInputError("slots, max_width, max_height", f"{slots}, {max_width}, {max_height}", "1 or more")
         self._matrix, self._chroma = colour_matrix(colour), check_chroma(chroma)
@@ -60,9 +61,8 @@ class CompositeGraph:
         self._affine = torch.zeros((slots, ROW), dtype=torch.float32, device=self._device)
         self._in_table: tuple[CompositeTarget, ...] = ()
         self._graph = self._capture()
+        self._slot_address = self.crops.data_ptr()
         self._last_stream = torch.cuda.current_stream(self._device)
-        self._finished = torch.cuda.Event()
-        self._finished.record(self._last_stream)
 
     @property
     def slots(self) -> int:
@@ -81,26 +81,31 @@ class CompositeGraph:
             InvalidInputError: Counts that do not fit, another device, a rectangle larger than the graph's, another colour standard,
                 or one canvas twice.
         """
-        check_crops(tuple(crops.shape), str(crops.dtype).removeprefix("torch."))
-        chosen = tuple(targets)
-        if crops.device != self.crops.device or not len(crops) == len(chosen) <= self.slots:
+        n = len(targets)
+        if crops.shape[1:] != self.crops.shape[1:] or crops.dtype != torch.uint8:
+            check_crops(tuple(crops.shape), str(crops.dtype).removeprefix("torch."))
+        if crops.device != self._device or not crops.shape[0] == n <= self.slots:
             raise InvalidInputError(
                 "crops, targets",
-                f"{len(crops)} on {crops.device} for {len(chosen)} targets",
-                f"as many crops as targets, at most {self.slots}, on {self.crops.device}",
+                f"{len(crops)} on {crops.device} for {n} targets",
+                f"as many crops as targets, at most {self.slots}, on {self._device}",
             )
-        with self.lock, torch.cuda.device(self._device):
-            stream = torch.cuda.current_stream()
-            moved = stream != self._last_stream
+        with self.lock:
+            stream = torch.cuda.current_stream(self._device)
+            moved = stream.cuda_stream != self._last_stream.cuda_stream
             if moved:
-                stream.wait_event(self._finished)
-            if moved or chosen != self._in_table:
-                self._fill_table(chosen, stream)
-            if chosen and crops.data_ptr() != self.crops.data_ptr():
-                self.crops[: len(chosen)].copy_(crops)
+                stream.wait_stream(self._last_stream)
+                self._last_stream = stream
+            if moved or not self._holds(targets):
+                self._fill_table(tuple(targets), stream)
+            if n and crops.data_ptr() != self._slot_address:
+                self.crops[:n].copy_(crops)
             self._graph.replay()
-            self._finished.record(stream)
-            self._last_stream = stream
+
+    def _holds(self, targets: Sequence[CompositeTarget]) -> bool:
+        """Whether the table is these targets', in this order."""
+        held = self._in_table
+        return len(held) == len(targets) and all(a is b for a, b in zip(held, targets, strict=True))
 
     def _fill_table(self, targets: tuple[CompositeTarget, ...], stream: torch.cuda.Stream) -> None:
         for target in targets:

@@ -1,13 +1,15 @@
 """Triton body of `composite_nv12`: affine sample, mask, blend and NV12 in one launch; no RGB picture ever exists.
 
-A program takes ROWS chroma rows of BLOCK_W columns of one picture's rectangle. For every pixel it computes crop coordinates in fp32,
-gathers the four neighbours, blends in fp32, rounds, and turns the two lines into Y and U V in registers.
+A thread owns whole 2x2 blocks: a program takes ROWS chroma rows of BLOCK_W columns of one picture's rectangle as four (ROWS, BLOCK_W / 2)
+tiles, one per place in the block. So chroma needs no exchange between threads, and two Y, or one U and one V, leave as one 16-bit word
+(rectangles and canvases are even; `make_target` checks the addresses).
 
 A crop pixel is three bytes, so a pixel and its right neighbour are six bytes at an arbitrary byte offset. They are fetched as two
-aligned 32-bit words and shifted into place; only an offset of 3 (a quarter of the pixels) needs a third word for the last blue byte.
-That is four or six loads per pixel instead of twelve.
+aligned 32-bit words and funnel-shifted into place; only an offset of 3 (a quarter of the pixels) needs a third word for the last blue
+byte. That is four or six loads per pixel instead of twelve.
 
 Crop reads stay inside the crop: the top-left neighbour is at most (510, 510), and its lower right pixel is the last one.
+No clamps: blends of values in 0..255 stay there, and limited-range Y, U, V lie in 16..240; truncation is floor, for they are positive.
 Addresses come from a table (`kernels.composite_device`), so that one launch, and one captured graph, serves several avatars.
 """
 # mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
@@ -22,10 +24,16 @@ from kernels.colour import ColourMatrix
 from kernels.composite_device import ROW, CompositeTarget, DevicePlan
 from kernels.composite_plan import CROP_SIZE
 from kernels.nv12_splice_triton import Tiling, matrix_scalars
-from kernels.nv12_triton import block_value, device_of, interleave, to_u8, weigh
+from kernels.nv12_triton import device_of, weigh
 
-TAIL = Tiling(block_w=64, rows=2, warps=4)
+TAIL = Tiling(block_w=128, rows=1, warps=2)
 CROP_BYTES = CROP_SIZE * CROP_SIZE * 3
+
+
+@triton.jit
+def _funnel(low, high, shift):
+    """The 32 bits that start `shift` (0..31) bits up in high:low; in this form the compiler finds its one instruction for it."""
+    return (low >> shift) | ((high << 1) << (shift ^ 31))
 
 
 @triton.jit
@@ -33,18 +41,16 @@ def _two_pixels(words, first, shift, inside):
     """R G B of a pixel and of its right neighbour, fp32, from aligned words."""
     low = tl.load(words + first, mask=inside, other=0).to(tl.uint32, bitcast=True)
     high = tl.load(words + first + 1, mask=inside, other=0).to(tl.uint32, bitcast=True)
-    last = tl.load(words + first + 2, mask=inside & (shift == 24), other=0)
-    pair = ((high.to(tl.uint64) << 32) | low.to(tl.uint64)) >> shift.to(tl.uint64)
-    near = pair.to(tl.uint32)
-    far = (pair >> 24).to(tl.uint32)
-    blue = tl.where(shift == 24, last.to(tl.uint32, bitcast=True) & 255, (far >> 16) & 255)
+    last = tl.load(words + first + 2, mask=inside & (shift == 24), other=0).to(tl.uint32, bitcast=True)
+    near = _funnel(low, high, shift)
+    far = _funnel(high, last, shift)
     return (
         (near & 255).to(tl.float32),
         ((near >> 8) & 255).to(tl.float32),
         ((near >> 16) & 255).to(tl.float32),
+        (near >> 24).to(tl.float32),
         (far & 255).to(tl.float32),
         ((far >> 8) & 255).to(tl.float32),
-        blue.to(tl.float32),
     )
 
 
@@ -54,30 +60,37 @@ def _blend(upper_left, upper_right, lower_left, lower_right, fx, fy, mask, back)
     lower = lower_left + fx * (lower_right - lower_left)
     front = upper + fy * (lower - upper)
     # rounded here as in the reference: where the mask is 0 the result is the converted background, byte for byte
-    return tl.minimum(tl.maximum(tl.floor(back + mask * (front - back) + 0.5), 0.0), 255.0)
+    return tl.floor(back + mask * (front - back) + 0.5)
 
 
 @triton.jit
-def _line(words, backs, masks, affine, x, y, width, inside, SIZE: tl.constexpr):
-    """The blended R G B of one line of the tile."""
+def _pixel(words, backs, masks, affine, x, y, width, inside, SIZE: tl.constexpr):
+    """The blended R G B at (x, y) of the rectangle."""
     fx, fy = x.to(tl.float32), y.to(tl.float32)
     u = tl.load(affine) * fx + tl.load(affine + 1) * fy + tl.load(affine + 2)
     v = tl.load(affine + 3) * fx + tl.load(affine + 4) * fy + tl.load(affine + 5)
     u = tl.minimum(tl.maximum(u, 0.0), SIZE - 1.0)
     v = tl.minimum(tl.maximum(v, 0.0), SIZE - 1.0)
-    left = tl.minimum(tl.floor(u), SIZE - 2.0)
-    top = tl.minimum(tl.floor(v), SIZE - 2.0)
-    byte = (top.to(tl.int32) * SIZE + left.to(tl.int32)) * 3
+    left = tl.minimum(u.to(tl.int32), SIZE - 2)
+    top = tl.minimum(v.to(tl.int32), SIZE - 2)
+    byte = (top * SIZE + left) * 3
     first, shift = byte >> 2, ((byte & 3) << 3).to(tl.uint32)
     r00, g00, b00, r01, g01, b01 = _two_pixels(words, first, shift, inside)
     r10, g10, b10, r11, g11, b11 = _two_pixels(words, first + SIZE * 3 // 4, shift, inside)
+    u, v = u - left.to(tl.float32), v - top.to(tl.float32)
     place = y * width + x
     back = tl.load(backs + place, mask=inside, other=0)
     mask = tl.load(masks + place, mask=inside, other=0.0)
-    red = _blend(r00, r01, r10, r11, u - left, v - top, mask, (back & 255).to(tl.float32))
-    green = _blend(g00, g01, g10, g11, u - left, v - top, mask, ((back >> 8) & 255).to(tl.float32))
-    blue = _blend(b00, b01, b10, b11, u - left, v - top, mask, ((back >> 16) & 255).to(tl.float32))
+    red = _blend(r00, r01, r10, r11, u, v, mask, (back & 255).to(tl.float32))
+    green = _blend(g00, g01, g10, g11, u, v, mask, ((back >> 8) & 255).to(tl.float32))
+    blue = _blend(b00, b01, b10, b11, u, v, mask, ((back >> 16) & 255).to(tl.float32))
     return red, green, blue
+
+
+@triton.jit
+def _byte_pair(low, high):
+    """Two values, rounded half up, as one little-endian 16-bit word."""
+    return ((low + 0.5).to(tl.int32) | ((high + 0.5).to(tl.int32) << 8)).to(tl.int16)
 
 
 @triton.jit
@@ -128,22 +141,26 @@ def _composite_kernel(
         luma_step = luma_h
         chroma_step = chroma_h
 
-    x = first_x + tl.arange(0, BLOCK_W)[None, :]
+    x = first_x + 2 * tl.arange(0, BLOCK_W // 2)[None, :]
     block_rows = first_row + tl.arange(0, ROWS)[:, None]
-    inside = (x < width) & (2 * block_rows < height)
+    y = 2 * block_rows
+    inside = (x < width) & (y < height)
     words = crops_ptr + item * (SIZE * SIZE * 3 // 4)
     affine = affine_ptr + item * row_step
-    r0, g0, b0 = _line(words, backs, masks, affine, x, 2 * block_rows, width, inside, SIZE)
-    r1, g1, b1 = _line(words, backs, masks, affine, x, 2 * block_rows + 1, width, inside, SIZE)
+    r00, g00, b00 = _pixel(words, backs, masks, affine, x, y, width, inside, SIZE)
+    r01, g01, b01 = _pixel(words, backs, masks, affine, x + 1, y, width, inside, SIZE)
+    r10, g10, b10 = _pixel(words, backs, masks, affine, x, y + 1, width, inside, SIZE)
+    r11, g11, b11 = _pixel(words, backs, masks, affine, x + 1, y + 1, width, inside, SIZE)
 
-    at = luma + 2 * block_rows * luma_step + x
-    tl.store(at, to_u8(weigh(r0, g0, b0, yr, yg, yb) + y_offset), mask=inside)
-    tl.store(at + luma_step, to_u8(weigh(r1, g1, b1, yr, yg, yb) + y_offset), mask=inside)
-    red = block_value(r0, r1, TOP_LEFT, ROWS, BLOCK_W)
-    green = block_value(g0, g1, TOP_LEFT, ROWS, BLOCK_W)
-    blue = block_value(b0, b1, TOP_LEFT, ROWS, BLOCK_W)
-    uv = interleave(weigh(red, green, blue, ur, ug, ub), weigh(red, green, blue, vr, vg, vb), ROWS, BLOCK_W)
-    tl.store(chroma + block_rows * chroma_step + x, to_u8(uv + 128.0), mask=inside)
+    upper = _byte_pair(weigh(r00, g00, b00, yr, yg, yb) + y_offset, weigh(r01, g01, b01, yr, yg, yb) + y_offset)
+    lower = _byte_pair(weigh(r10, g10, b10, yr, yg, yb) + y_offset, weigh(r11, g11, b11, yr, yg, yb) + y_offset)
+    at = luma + y * luma_step + x
+    tl.store(at.to(tl.pointer_type(tl.int16)), upper, mask=inside)
+    tl.store((at + luma_step).to(tl.pointer_type(tl.int16)), lower, mask=inside)
+    if not TOP_LEFT:
+        r00, g00, b00 = (r00 + r01 + r10 + r11) * 0.25, (g00 + g01 + g10 + g11) * 0.25, (b00 + b01 + b10 + b11) * 0.25
+    pair = _byte_pair(weigh(r00, g00, b00, ur, ug, ub) + 128.0, weigh(r00, g00, b00, vr, vg, vb) + 128.0)
+    tl.store((chroma + block_rows * chroma_step + x).to(tl.pointer_type(tl.int16)), pair, mask=inside)
 
 
 def composite(

@@ -43,7 +43,7 @@ class Tiling:
 
 
 PIXELS = Tiling(block_w=128, rows=4, warps=4)
-WORDS = Tiling(block_w=64, rows=4, warps=4)
+WORDS = Tiling(block_w=64, rows=1, warps=2)
 
 
 @triton.jit
