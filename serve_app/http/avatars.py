@@ -62,7 +62,8 @@ def avatar_routes(services: Services) -> APIRouter:
         if kind != MULTIPART:
             raise UnsupportedBodyError("Content-Type", kind or "none", MULTIPART)
         with services.admitted() as hold:
-            form = await read_multipart(request, AVATAR_SHAPE, services.settings.max_upload_bytes, hold)
+            limits = services.settings.body(services.settings.max_upload_bytes)
+            form = await read_multipart(request, AVATAR_SHAPE, limits, hold)
             file = need_file(form, "file", _PICTURE)
             services.metrics.uploaded(hold.held)
             name = _name(text_field(form, "name", "text") or _stem(file.filename))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from serve_app.http.errors import BodyMalformedError, BodyTooLargeError
+from serve_app.http.errors import BodyMalformedError, BodyTooLargeError, UploadTooSlowError
 
 MULTIPART: Final = "multipart/form-data"
 JSON: Final = "application/json"
@@ -55,29 +56,50 @@ class FormShape:
         return ", ".join((*self.files, *self.values))
 
 
-async def body_pieces(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
-    """The body as it comes in.
+@dataclass(frozen=True)
+class BodyLimits:
+    """What a body may be.
 
-    Args:
-        request: Whose body.
-        limit: Most bytes.
+    Attributes:
+        max_bytes: Most bytes.
+        idle_s: Longest pause.
+        total_s: Longest time for all of it.
+    """
+
+    max_bytes: int
+    idle_s: float
+    total_s: float
+
+
+async def body_pieces(request: Request, limits: BodyLimits) -> AsyncGenerator[bytes, None]:
+    """The body as it comes in.
 
     Raises:
         BodyTooLargeError: The length that was announced, or the bytes that came, exceed the limit.
         BodyMalformedError: The announced length is no number.
+        UploadTooSlowError: It pauses or takes too long.
         ClientDisconnect: The client went away.
     """
     announced = request.headers.get("content-length")
     if announced is not None:
         if not _DIGITS.fullmatch(announced):
             raise BodyMalformedError("Content-Length", announced, "a number of bytes")
-        if int(announced) > limit:
-            raise _too_large(f"{announced} bytes", limit)
-    size = 0
-    async for piece in request.stream():
+        if int(announced) > limits.max_bytes:
+            raise _too_large(f"{announced} bytes", limits.max_bytes)
+    size, stream, clock = 0, request.stream(), asyncio.get_running_loop().time
+    deadline = clock() + limits.total_s
+    while True:
+        try:
+            async with asyncio.timeout_at(min(deadline, clock() + limits.idle_s)):
+                piece = await anext(stream, None)
+        except TimeoutError as error:
+            allowed = f"a pause of at most {limits.idle_s:g} s, {limits.total_s:g} s for all of it"
+            raise UploadTooSlowError("body", f"{size} bytes, then nothing", allowed) from error
+        if piece is None:
+            return
         size += len(piece)
-        if size > limit:
-            raise _too_large(f"more than {limit} bytes", limit)
+        if size > limits.max_bytes:
+            raise _too_large(f"more than {limits.max_bytes} bytes", limits.max_bytes)
         if piece:
             yield piece
 

@@ -47,6 +47,12 @@ class BodyMalformedError(InvalidInputError):
     code = "body_malformed"
 
 
+class UploadTooSlowError(InvalidInputError):
+    """The body stopped coming, or takes too long; its place is needed by others."""
+
+    code = "upload_too_slow"
+
+
 class UnsupportedBodyError(InvalidInputError):
     """A content type that the route does not read."""
 

@@ -58,9 +58,13 @@ async def read_job_form(request: Request, settings: ApiSettings, hold: Hold) -> 
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == MULTIPART:
-        return job_form(await read_multipart(request, JOB_SHAPE, settings.max_upload_bytes, hold), settings.session)
+        return job_form(
+            await read_multipart(request, JOB_SHAPE, settings.body(settings.max_upload_bytes), hold), settings.session
+        )
     if kind == JSON:
-        return job_form(await read_json(request, JOB_SHAPE, settings.max_json_bytes, hold), settings.session)
+        return job_form(
+            await read_json(request, JOB_SHAPE, settings.body(settings.max_json_bytes), hold), settings.session
+        )
     raise UnsupportedBodyError("Content-Type", kind or "none", f"{MULTIPART} or {JSON}")
 
 

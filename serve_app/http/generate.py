@@ -16,7 +16,6 @@ from serve_app.http.disconnect import until_disconnect
 from serve_app.http.fields import read_job_form
 from serve_app.http.openapi import job_body, problems, video_answer
 from serve_app.http.services import Services, StartedJob, new_job_id, start_job
-from serve_app.http.settings import ApiSettings
 from serve_app.http.streamed import StreamedResponse
 
 JOB_PROBLEMS = (400, 404, 413, 415, 422, 500, 503)
@@ -47,7 +46,7 @@ class ProgressAnswer(BaseModel):
 def generate_routes(services: Services) -> APIRouter:
     """The routes that make files."""
     router = APIRouter(tags=["talking video"])
-    settings: ApiSettings = services.settings
+    settings = services.settings
 
     @router.post(
         "/generate",
@@ -70,6 +69,7 @@ def generate_routes(services: Services) -> APIRouter:
                 stack.pop_all(),
                 headers=_headers(started),
                 on_cancelled=lambda: services.metrics.cancelled(route),
+                stall_s=settings.stall_s,
             )
 
     @router.post(

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 from starlette.requests import Request
 
-from serve_app.http.body import FormShape, RawForm, Upload, body_pieces
+from serve_app.http.body import BodyLimits, FormShape, RawForm, Upload, body_pieces
 from serve_app.http.capacity import Hold
 from serve_app.http.errors import BodyMalformedError, DuplicateFieldError, UnknownFieldError
 
@@ -22,13 +22,13 @@ _BASE64: Final = "the file as base64 (RFC 4648), or as a data: URL"
 _ALLOWED_BODY: Final = "one JSON object (RFC 8259, UTF-8)"
 
 
-async def read_json(request: Request, shape: FormShape, limit: int, hold: Hold) -> RawForm:
+async def read_json(request: Request, shape: FormShape, limits: BodyLimits, hold: Hold) -> RawForm:
     """Read and check a JSON body.
 
     Args:
         request: Whose body.
         shape: Which fields there may be.
-        limit: Most bytes of the whole body.
+        limits: Of the whole body.
         hold: Charged with every byte that is kept.
 
     Raises:
@@ -37,7 +37,7 @@ async def read_json(request: Request, shape: FormShape, limit: int, hold: Hold) 
         ClientDisconnect: The client went away.
     """
     body = io.BytesIO()
-    pieces = body_pieces(request, limit)
+    pieces = body_pieces(request, limits)
     async with aclosing(pieces):
         async for piece in pieces:
             hold.charge(len(piece))

@@ -10,7 +10,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
-from serve_app.http.body import FormShape, RawForm, Upload, body_pieces
+from serve_app.http.body import BodyLimits, FormShape, RawForm, Upload, body_pieces
 from serve_app.http.capacity import Hold
 from serve_app.http.errors import (
     BodyMalformedError,
@@ -27,13 +27,13 @@ _PLAIN_ENCODINGS: Final = (b"", b"7bit", b"8bit", b"binary")
 _ALLOWED_BODY: Final = "a complete multipart/form-data body"
 
 
-async def read_multipart(request: Request, shape: FormShape, limit: int, hold: Hold) -> RawForm:
+async def read_multipart(request: Request, shape: FormShape, limits: BodyLimits, hold: Hold) -> RawForm:
     """Read and check a form.
 
     Args:
         request: Whose body; its content type is multipart/form-data.
         shape: Which fields there may be; each at most once.
-        limit: Most bytes of the whole body.
+        limits: Of the whole body.
         hold: Charged with every byte of a file that is kept.
 
     Raises:
@@ -50,7 +50,7 @@ async def read_multipart(request: Request, shape: FormShape, limit: int, hold: H
         parser = MultipartParser(
             boundary, reader.callbacks(), max_header_count=MAX_HEADERS, max_header_size=MAX_HEADER_BYTES
         )
-        pieces = body_pieces(request, limit)
+        pieces = body_pieces(request, limits)
         async with aclosing(pieces):
             async for piece in pieces:
                 parser.write(piece)

@@ -46,6 +46,7 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "conflicting_fields": ProblemKind(422, "Two fields exclude each other"),
     "field_too_large": ProblemKind(413, "A field is too large"),
     "body_too_large": ProblemKind(413, "The request is too large"),
+    "upload_too_slow": ProblemKind(408, "The upload is too slow"),
     "body_malformed": ProblemKind(400, "The body cannot be read"),
     "unsupported_content_type": ProblemKind(415, "The content type is not supported"),
     "range_not_satisfiable": ProblemKind(416, "The byte range lies outside the file"),

@@ -7,6 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from pipeline.config import SessionSettings, Settings
+from serve_app.http.body import BodyLimits
 
 
 class ApiSettings(Settings):
@@ -16,6 +17,9 @@ class ApiSettings(Settings):
     max_upload_bytes: int = Field(256 * 2**20, ge=1)
     max_json_bytes: int = Field(32 * 2**20, ge=1)
     max_buffered_bytes: int = Field(512 * 2**20, ge=1)
+    upload_idle_s: float = Field(30.0, gt=0)
+    upload_s: float = Field(600.0, gt=0)
+    stall_s: float = Field(120.0, gt=0)
     max_audio_s: float = Field(600.0, gt=0)
     max_jobs: int = Field(16, ge=1)
     retry_after_s: float = Field(5.0, gt=0)
@@ -26,6 +30,10 @@ class ApiSettings(Settings):
     proxy_echoes_request_id: bool = Field(
         False, description="The proxy in front puts X-Request-Id into the answer itself, so the application must not."
     )
+
+    def body(self, max_bytes: int) -> BodyLimits:
+        """Limits of one kind of body."""
+        return BodyLimits(max_bytes, self.upload_idle_s, self.upload_s)
 
     @model_validator(mode="after")
     def _one_upload_fits(self) -> Self:

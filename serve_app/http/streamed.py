@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack
 
@@ -26,6 +27,7 @@ class StreamedResponse(Response):
         headers: Of the answer.
         media_type: Content type.
         on_cancelled: Told when the client went away before the end.
+        stall_s: A client that takes nothing for so long counts as gone.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class StreamedResponse(Response):
         headers: Mapping[str, str] | None = None,
         media_type: str = VIDEO,
         on_cancelled: Callable[[], None] = lambda: None,
+        stall_s: float = 120.0,
     ) -> None:
         self.status_code = status_code
         self.media_type = media_type
@@ -43,6 +46,7 @@ class StreamedResponse(Response):
         self._pieces = pieces
         self._resources = resources
         self._on_cancelled = on_cancelled
+        self._stall_s = stall_s
         self.init_headers(headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,6 +68,13 @@ class StreamedResponse(Response):
         async for data in self._pieces:
             out, held = (held, data) if sized else (data, b"")
             if out:
-                await send({"type": "http.response.body", "body": out, "more_body": True})
+                await self._send_piece(send, out)
         await self._resources.aclose()
         await send({"type": "http.response.body", "body": held, "more_body": False})
+
+    async def _send_piece(self, send: Send, data: bytes) -> None:
+        try:
+            async with asyncio.timeout(self._stall_s):
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+        except TimeoutError as error:
+            raise ClientDisconnect() from error  # the server closes the connection, since the answer stays incomplete

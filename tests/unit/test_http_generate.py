@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from deployments.errors import StageLostError
+from deployments.jobs import JobBytes, JobStarted
 from serve_app.http.settings import ApiSettings
 from tests.unit.http_support import Gate, Served, assert_problem, head_of, serving, small_avatar, wait_for, wav
 
@@ -201,6 +202,48 @@ def test_uploads_together_are_bounded(tmp_path: Path) -> None:
         assert served.generate(wav(1.4)).status_code == 200
     with pytest.raises(ValueError, match="max_buffered_bytes"):
         ApiSettings(max_upload_bytes=100, max_buffered_bytes=99)
+
+
+def test_an_upload_that_stops_coming_gives_its_place_back(tmp_path: Path) -> None:
+    with serving(tmp_path, max_jobs=1, upload_idle_s=0.2) as served:
+        with socket.create_connection(("127.0.0.1", served.port), timeout=10) as slow:
+            slow.sendall(head_of(1000) + b"--b\r\n")
+            wait_for(lambda: served.api.state.services.gate.active == 1)
+            answer = slow.recv(4000)
+            assert answer.startswith(b"HTTP/1.1 408") and b"upload_too_slow" in answer
+            assert served.generate().status_code == 200
+
+
+def test_an_upload_that_dribbles_ends_too(tmp_path: Path) -> None:
+    with serving(tmp_path, upload_idle_s=5, upload_s=0.3) as served:
+        with socket.create_connection(("127.0.0.1", served.port), timeout=10) as slow:
+            slow.sendall(head_of(10_000) + _form(audio=b"")[:-9])
+            slow.settimeout(0.02)
+            answer = b""
+            for _ in range(200):
+                slow.sendall(b"-")
+                try:
+                    answer = slow.recv(4000)
+                    break
+                except TimeoutError:
+                    continue
+        assert answer.startswith(b"HTTP/1.1 408")
+
+
+def test_a_client_that_takes_nothing_counts_as_gone(tmp_path: Path) -> None:
+    with serving(tmp_path, stall_s=0.2) as served:
+        services = served.api.state.services
+
+        async def endless(job: object) -> object:
+            yield JobStarted("j", "a" * 32, 1, 25, 64, 64, 1.0)
+            while True:
+                yield JobBytes(b"\0" * 65_536)
+
+        served.host.generate = endless  # type: ignore[method-assign,assignment]
+        connection = _raw_request(served.port, _form(audio=b"x", stream=b"true"))
+        wait_for(lambda: services.metrics.value("liveanchor_http_cancelled_total", route="/generate") == 1)
+        wait_for(lambda: services.gate.active == 0)
+        connection.close()
 
 
 def test_progress_of_a_running_job(tmp_path: Path) -> None:
