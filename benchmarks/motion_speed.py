@@ -86,8 +86,8 @@ def measure(windows: int = 40) -> dict[str, float]:
     """Measure with the embedded weights (random ones where there are none), one thread.
 
     Returns:
-        `value` (features and motion, ms per frame), `p5`, `p95`, `n`, `features_ms`, `motion_ms`, `baseline_value` (features and the
-        plain window).
+        `value` (features and motion, ms per frame), `p5`, `p95`, `n`, `features_ms`, `motion_ms`, `baseline_value` (features and
+        the plain window).
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
