@@ -92,13 +92,15 @@ def initial_carry(seed: int, history: F32, first_frame: int = 0, epoch: int = 0)
 
     Raises:
         ShapeError: `history` is not motion.
-        InvalidInputError: The seed is out of range.
+        InvalidInputError: The seed or the frame index is out of range.
     """
     motion = np.atleast_2d(np.asarray(history, dtype=np.float32))
     if motion.ndim != 2 or motion.shape[1] != MOTION_DIM or not len(motion):
         raise ShapeError("history", str(motion.shape), f"(n, {MOTION_DIM}), n >= 1")
     if not 0 <= seed < 2**64:
         raise InvalidInputError("seed", str(seed), "0 to 2^64 - 1")
+    if first_frame < 0:
+        raise InvalidInputError("first_frame", str(first_frame), "0 or more")
     return MotionCarry(motion, np.zeros((0, 0), np.float32), 0, first_frame, seed, epoch=epoch)
 
 

@@ -99,6 +99,8 @@ def test_wrong_input_is_named(stage: MotionDiffusion) -> None:
         initial_carry(1, np.zeros((3, 7), np.float32))
     with pytest.raises(InvalidInputError, match="seed"):
         initial_carry(-1, REST)
+    with pytest.raises(InvalidInputError, match="first_frame"):
+        initial_carry(1, REST, first_frame=-1)
 
 
 def test_speech_may_start_in_the_middle_of_a_session(stage: MotionDiffusion) -> None:
