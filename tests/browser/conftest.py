@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +16,10 @@ from pipeline.presenter import default_avatar
 from pipeline.registration import make_avatar
 from pipeline.types import Avatar
 from tests.browser.cdp import Page, chromium, find_chromium
+from tests.require import missing
 from tests.unit.face_support import presenter
 from tests.unit.http_support import InProcessHost, Served, serving
 from tests.unit.media_samples import wav
-
-REQUIRE_ENV = "LIVEANCHOR_REQUIRE_BROWSER"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,10 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     path = find_chromium()
     if path is None:
-        reason = "no Chromium here (Debian and Ubuntu: apt-get install chromium)"
-        if os.environ.get(REQUIRE_ENV) == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        missing("BROWSER", "no Chromium here (Debian and Ubuntu: apt-get install chromium)")
     microphone = tmp_path_factory.mktemp("mic") / "mic.wav"
     microphone.write_bytes(speech(6.0, 48_000))
     with chromium(path, microphone) as page:

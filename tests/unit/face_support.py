@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import os
 import tempfile
 from pathlib import Path
 
 import cv2
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from engines.face_mesh import FaceMesh
@@ -19,9 +17,9 @@ from engines.weights_inventory import weights_status
 from engines.weights_pull import pull
 from engines.weights_registry import FACE
 from pipeline.presenter import PresenterDrawing, draw_presenter
+from tests.require import missing
 
 U8 = NDArray[np.uint8]
-REQUIRE_FACE_ENV = "LIVEANCHOR_REQUIRE_FACE"
 FACE_BOX = (80, 130, 280, 350)
 """x0, y0, x1, y1 of the presenter's head on the 360 x 640 canvas, roughly."""
 
@@ -48,9 +46,7 @@ def face_weights() -> Path:
     found = _weights()
     if isinstance(found, Path):
         return found
-    if os.environ.get(REQUIRE_FACE_ENV) == "1":
-        pytest.fail(found)
-    pytest.skip(found)
+    missing("FACE", found)
 
 
 @functools.cache

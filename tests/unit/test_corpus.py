@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.require import missing
 from training import flite, voices
 from training.corpus import Item, load_corpus, load_shard, make_corpus, pad, save_shard, to_item
 from training.espeak import Espeak
@@ -21,7 +22,7 @@ def tools() -> Tools:
     try:
         return locate()
     except SynthesisError as error:
-        pytest.skip(str(error))
+        missing("SYNTHESIS", str(error))
 
 
 def test_pad_labels_the_silence() -> None:
