@@ -45,6 +45,7 @@ class LimitSettings(Settings):
     max_portrait_bytes: int = Field(25 * 2**20, ge=1, le=2**30, description="Largest portrait picture.")
     max_portrait_pixels: int = Field(50_000_000, ge=2**14, le=2**30, description="Most pixels of a portrait picture.")
     max_audio_s: float = Field(600.0, gt=0, le=36_000, description="Longest speech of one job.")
+    max_avatars: int = Field(1000, ge=1, le=1_000_000, description="Presenters in the store; one more gets 507.")
     upload_idle_s: float = Field(30.0, gt=0, le=3600, description="Longest pause of an upload; then 408.")
     upload_s: float = Field(600.0, gt=0, le=36_000, description="Longest time for one upload; then 408.")
     stall_s: float = Field(120.0, gt=0, le=3600, description="A client that takes nothing for so long counts as gone.")
@@ -199,6 +200,7 @@ class AppConfig(BaseSettings):
             max_upload_bytes=self.limits.max_upload_bytes,
             max_json_bytes=self.limits.max_json_bytes,
             max_buffered_bytes=self.limits.max_buffered_bytes,
+            max_avatars=self.limits.max_avatars,
             upload_idle_s=self.limits.upload_idle_s,
             upload_s=self.limits.upload_s,
             stall_s=self.limits.stall_s,

@@ -53,7 +53,7 @@ def avatar_routes(services: Services) -> APIRouter:
         "",
         status_code=201,
         summary="Register a portrait",
-        responses=problems(400, 413, 415, 422, 500, 503),
+        responses=problems(400, 408, 413, 415, 422, 500, 503, 507),
         openapi_extra=avatar_body(),
     )
     async def register(request: Request, response: Response) -> AvatarAnswer:
@@ -110,7 +110,7 @@ def avatar_routes(services: Services) -> APIRouter:
 async def _register(services: Services, data: bytes, name: str) -> AvatarSummary:
     """The portrait's own errors, under the name that the field has on this route."""
     try:
-        return await services.host.register_avatar(data, name)
+        return await services.register(data, name)
     except InvalidInputError as error:
         if error.field == "portrait":
             error.field = "file"

@@ -75,6 +75,24 @@ class RangeError(InvalidInputError):
         self.size = size
 
 
+class AvatarsFullError(LiveAnchorError):
+    """As many presenters are registered as the operator allows.
+
+    Args:
+        limit: How many.
+    """
+
+    code = "avatars_full"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.limit = limit
+
+    def __str__(self) -> str:
+        """One line with the limit."""
+        return f"{self.limit} presenters are registered, the most that there may be"
+
+
 class BusyError(LiveAnchorError):
     """This server has as much work as it takes.
 

@@ -15,6 +15,7 @@ from serve_app.http.settings import ApiSettings
 _EXAMPLE_CODES: Final = {
     400: "body_malformed",
     404: "avatar_not_found",
+    408: "upload_too_slow",
     410: "result_expired",
     413: "body_too_large",
     415: "unsupported_content_type",
@@ -22,6 +23,7 @@ _EXAMPLE_CODES: Final = {
     422: "invalid_input",
     500: "internal_error",
     503: "overloaded",
+    507: "avatars_full",
 }
 DESCRIPTION: Final = """Speech in, a talking presenter out.
 

@@ -79,6 +79,11 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "result_not_found": ProblemKind(404, "There is no such result"),
     "result_expired": ProblemKind(410, "The result is not kept any more"),
     "result_too_large": ProblemKind(413, "The result is too large to be kept"),
+    "avatars_full": ProblemKind(
+        507,
+        "No more presenters can be registered",
+        "Use a registered presenter, or remove those that nobody needs: DELETE /avatars/{id}",
+    ),
     # later
     "overloaded": ProblemKind(503, "The service has as much work as it takes", _LATER),
     "not_ready": ProblemKind(503, "The service is not ready yet", _LATER),
@@ -115,14 +120,17 @@ class Problem(BaseModel):
     retry_after_s: int | None = Field(None, description="Seconds to wait before trying again.", examples=[5])
 
 
+def code_of(error: LiveAnchorError) -> str:
+    """The code that callers are told; what the table does not know is the caller's when its class says so, else ours."""
+    if error.code in KINDS or isinstance(error, InvalidInputError):
+        return error.code
+    return "not_ready" if error.retryable else "internal_error"
+
+
 def kind_of(error: LiveAnchorError) -> ProblemKind:
-    """The kind of an error; one that the table does not know is the caller's when its class says so, else ours."""
-    known = KINDS.get(error.code)
-    if known is not None:
-        return known
-    if isinstance(error, InvalidInputError):
-        return ProblemKind(422, error.code.replace("_", " ").capitalize())
-    return KINDS["not_ready"] if error.retryable else KINDS["internal_error"]
+    """The kind of an error."""
+    code = code_of(error)
+    return KINDS.get(code) or ProblemKind(422, code.replace("_", " ").capitalize())
 
 
 def shown(text: str) -> str:
@@ -149,9 +157,8 @@ def problem_response(error: LiveAnchorError, request_id: str, retry_after_s: flo
     if kind.status == 503:
         extra["retry_after_s"] = max(1, round(retry_after_s))
         headers["Retry-After"] = str(extra["retry_after_s"])
-    code = error.code if kind.status != 500 else "internal_error"
     detail = kind.detail or _words(error)
-    return _response(code, kind, detail, request_id, headers, extra)
+    return _response(code_of(error), kind, detail, request_id, headers, extra)
 
 
 def http_problem_response(error: HTTPException, request_id: str) -> JSONResponse:

@@ -11,8 +11,10 @@ from starlette.requests import Request
 
 from deployments.errors import StageLostError
 from deployments.jobs import FileJob, JobBytes, JobEvent, JobStarted
+from pipeline.avatar_store import AvatarSummary
 from pipeline.results_store import ResultsStore
 from serve_app.http.capacity import Hold, JobGate, UploadBudget
+from serve_app.http.errors import AvatarsFullError
 from serve_app.http.fields import JobForm
 from serve_app.http.host import Host
 from serve_app.http.metrics import HttpMetrics
@@ -53,6 +55,17 @@ class Services:
         finally:
             self.metrics.load(self.gate.active, self.budget.held)
 
+    async def register(self, data: bytes, name: str) -> AvatarSummary:
+        """Make a presenter, where there is room for one more (requests at the same moment may go over by as many as they are).
+
+        Raises:
+            AvatarsFullError: There is not.
+            PortraitError: The portrait is of no use.
+        """
+        if len(await self.host.list_avatars()) >= self.settings.max_avatars:
+            raise AvatarsFullError(self.settings.max_avatars)
+        return await self.host.register_avatar(data, name)
+
     async def job_of(self, form: JobForm, job_id: str) -> FileJob:
         """The form as a job; a portrait is registered first.
 
@@ -61,7 +74,7 @@ class Services:
         """
         avatar_id = form.avatar_id
         if form.portrait is not None:
-            avatar_id = (await self.host.register_avatar(form.portrait, "")).avatar_id
+            avatar_id = (await self.register(form.portrait, "")).avatar_id
         return FileJob(job_id, form.audio, avatar_id, form.session, form.seed, form.stream)
 
 

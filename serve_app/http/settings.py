@@ -21,6 +21,7 @@ class ApiSettings(Settings):
     upload_s: float = Field(600.0, gt=0)
     stall_s: float = Field(120.0, gt=0)
     max_audio_s: float = Field(600.0, gt=0)
+    max_avatars: int = Field(1000, ge=1)
     max_jobs: int = Field(16, ge=1)
     retry_after_s: float = Field(5.0, gt=0)
     results: str = ""

@@ -23,7 +23,7 @@ from serve_app.http.api import create_api
 from serve_app.http.byte_range import byte_range
 from serve_app.http.errors import RangeError
 from serve_app.http.metrics import SPECS
-from serve_app.http.problems import KINDS, kind_of, shown
+from serve_app.http.problems import KINDS, kind_of, problem_response, shown
 from serve_app.http.settings import ApiSettings
 from tests.unit.http_support import InProcessHost, Served, assert_problem, running, serving, small_avatar, wav
 
@@ -89,6 +89,17 @@ def test_avatars_name_their_own_fields(served: Served) -> None:
     assert_problem(served.client.post("/avatars", json={"file": "x"}), 415, "unsupported_content_type", "Content-Type")
     for bad in ("nope", "A" * 32, "%2e%2e", "..%2f..%2fsecret", "0" * 33):
         assert served.client.get(f"/avatars/{bad}").status_code == 404
+
+
+def test_there_are_only_so_many_presenters(tmp_path: Path) -> None:
+    with serving(tmp_path, max_avatars=2) as one:
+        one.host.register = lambda data, name: small_avatar(name, 100 + len(one.host.registered))
+        assert one.client.post("/avatars", files={"file": b"p"}).status_code == 201
+        found = assert_problem(one.client.post("/avatars", files={"file": b"p"}), 507, "avatars_full")
+        assert "DELETE /avatars" in found["detail"]
+        assert_problem(one.client.post("/generate", files={"audio": wav(), "portrait": b"p"}), 507, "avatars_full")
+        assert one.generate().status_code == 200
+        assert len(one.host.registered) == 1
 
 
 # results
@@ -284,6 +295,13 @@ def test_errors_that_the_table_does_not_know() -> None:
 
     assert kind_of(New("f", "g", "a")).status == 422
     assert kind_of(Later()).status == 503 and kind_of(LiveAnchorError()).status == 500
+    for error, code in (
+        (New("f", "g", "a"), "brand_new"),
+        (Later(), "not_ready"),
+        (LiveAnchorError(), "internal_error"),
+    ):
+        found = json.loads(problem_response(error, "request-1", 5).body)
+        assert found["code"] == code and found["status"] == kind_of(error).status
 
 
 def test_what_is_shown_is_clean_and_short() -> None:
