@@ -75,3 +75,14 @@ def write_config(folder: Path, mode: str, kwargs: dict[str, Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(pickle.dumps({"base_cfg": {}, "audio2motion_cfg": {}, "default_kwargs": kwargs}, 4))
     return path
+
+
+def write_folder(folder: Path, steps: int) -> None:
+    """The whole public layout, 0.7 GB: every network under the formula, an encoder, both configurations."""
+    for name in NETWORK_FILES:
+        write_network(folder, name)
+    write_hubert(folder)
+    online = {"online_mode": True, "overlap_v2": 70, "fix_kp_cond": 1, "fix_kp_cond_dim": [0, 202], "emo": [[4]]}
+    blink = np.zeros((15, 63), np.float32)
+    write_config(folder, "online", {**online, "sampling_timesteps": steps, "delta_eye_arr": blink})
+    write_config(folder, "offline", {"sampling_timesteps": steps, "emo": 4})

@@ -30,7 +30,7 @@ from pipeline.stages import RenderRequest
 from pipeline.types import Avatar, MotionChunk, Nv12RectBatch
 from serve_app.cli.app import app
 from tests.unit.ditto_avatar_support import drawn_face
-from tests.unit.ditto_support import write_config, write_hubert, write_network
+from tests.unit.ditto_support import write_folder
 
 STEPS = 2
 
@@ -39,13 +39,7 @@ STEPS = 2
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Somebody's own copy of the public repository; 0.7 GB, so it goes when the module is done."""
     folder = tmp_path_factory.mktemp("checkpoints")
-    for name in NETWORK_FILES:
-        write_network(folder, name)
-    write_hubert(folder)
-    blink = np.zeros((15, 63), np.float32)
-    online = {"online_mode": True, "overlap_v2": 70, "fix_kp_cond": 1, "fix_kp_cond_dim": [0, 202]}
-    write_config(folder, "online", {**online, "sampling_timesteps": STEPS, "delta_eye_arr": blink, "emo": [[4]]})
-    write_config(folder, "offline", {"sampling_timesteps": STEPS, "emo": 4})
+    write_folder(folder, STEPS)
     (folder / "README.md").write_text("not part of the weights")
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
