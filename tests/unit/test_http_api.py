@@ -25,7 +25,7 @@ from serve_app.http.errors import RangeError
 from serve_app.http.metrics import SPECS
 from serve_app.http.problems import KINDS, kind_of, problem_response, shown
 from serve_app.http.settings import ApiSettings
-from tests.unit.http_support import InProcessHost, Served, assert_problem, running, serving, small_avatar, wav
+from tests.unit.http_support import InProcessHost, Served, assert_problem, running, serving, small_avatar, wait_for, wav
 
 ROOT = Path(__file__).parents[2]
 
@@ -180,6 +180,13 @@ def test_metrics_count_what_happened(tmp_path: Path) -> None:
         one.generate()
         one.generate(fps=30)
         one.client.get("/nowhere/secret-token")
+        metrics = one.api.state.services.metrics
+        for method, route, status in (
+            ("POST", "/generate", "200"),
+            ("GET", "unknown", "404"),
+        ):  # counted when they have ended
+            labels = {"method": method, "route": route, "status": status}
+            wait_for(lambda labels=labels: metrics.value("liveanchor_http_requests_total", **labels) == 1)
         text = one.client.get("/metrics").text
     assert 'liveanchor_http_requests_total{method="POST",route="/generate",status="200"} 1.0' in text
     assert 'liveanchor_http_requests_total{method="POST",route="/generate",status="422"} 1.0' in text
