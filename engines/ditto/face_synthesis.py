@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from engines.ditto.checkpoints import load_network
+from engines.networks.ditto.convolutions import fold_spectral
 from kernels.errors import ShapeError
 
 CROP_SIZE = 512
@@ -58,4 +59,6 @@ def load_face_synthesis(folder: Path) -> FaceSynthesis:
     Raises:
         WeightsFileError: A file is missing, damaged, or of another network.
     """
-    return FaceSynthesis(load_network(folder, "warp_network"), load_network(folder, "decoder")).eval()
+    decoder = load_network(folder, "decoder")
+    fold_spectral(decoder)
+    return FaceSynthesis(load_network(folder, "warp_network"), decoder).eval()
