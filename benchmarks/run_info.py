@@ -1,4 +1,4 @@
-"""Which machine, versions, commit and day a number belongs to. Needs torch alone, so that it runs where the schema's library is not."""
+"""Which machine, versions, commit and day a number belongs to; needs torch alone, not the schema's library."""
 
 from __future__ import annotations
 

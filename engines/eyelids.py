@@ -71,7 +71,9 @@ def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
     """Prepare one eye from the fine texture (1024, 1024, 3)."""
     upper_ids = topology.RIGHT_EYE_UPPER if right else topology.LEFT_EYE_UPPER
     lower_ids = topology.RIGHT_EYE_LOWER if right else topology.LEFT_EYE_LOWER
-    brow_ids = (70, 63, 105, 66, 107, 46, 53, 52, 65, 55) if right else (336, 296, 334, 293, 300, 285, 295, 282, 283, 276)
+    brow_ids = (
+        (70, 63, 105, 66, 107, 46, 53, 52, 65, 55) if right else (336, 296, 334, 293, 300, 285, 295, 282, 283, 276)
+    )
     upper_xy = frame.points[list(upper_ids)] * TEXTURE_SCALE
     lower_xy = frame.points[list(lower_ids)] * TEXTURE_SCALE
     brow_y = float(np.sort(frame.points[list(brow_ids), 1])[-5:].mean()) * TEXTURE_SCALE

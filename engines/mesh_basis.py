@@ -123,7 +123,9 @@ def _weight_image(frame: FaceFrame) -> NDArray[np.float32]:
     ys, xs = np.mgrid[0:CROP, 0:CROP].astype(np.float32)
     edge = np.maximum(np.minimum(np.minimum(xs, CROP - 1 - xs), np.minimum(ys, CROP - 1 - ys)) - 1.5 * FACE_CELL, 0.0)
     ratio = edge / (edge + 0.55 * distance + 1e-6)
-    down = (xs - frame.points[topology.CHIN, 0]) * frame.y_axis[0] + (ys - frame.points[topology.CHIN, 1]) * frame.y_axis[1]
+    down = (xs - frame.points[topology.CHIN, 0]) * frame.y_axis[0] + (
+        ys - frame.points[topology.CHIN, 1]
+    ) * frame.y_axis[1]
     below = np.clip(down / (0.25 * frame.face_height) + 0.6, 0.0, 1.0)
     # beside the face the hair follows the head; below it the neck gives way evenly, down to still shoulders
     hair = ratio * ratio * (3 - 2 * ratio)

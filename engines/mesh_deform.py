@@ -91,7 +91,9 @@ class Pose:
     scale: torch.Tensor
 
 
-def build_pose(deformation: Deformation, angles_deg: torch.Tensor, translation: torch.Tensor, scale: torch.Tensor) -> Pose:
+def build_pose(
+    deformation: Deformation, angles_deg: torch.Tensor, translation: torch.Tensor, scale: torch.Tensor
+) -> Pose:
     """Pose from pitch, yaw, roll (n, 3) in degrees, translation (n, 3) in face widths and scale (n,)."""
     pitch, yaw, roll = (angles_deg * (math.pi / 180.0)).unbind(-1)
     cp, sp, cy, sy, cr, sr = pitch.cos(), pitch.sin(), yaw.cos(), yaw.sin(), roll.cos(), roll.sin()
@@ -107,7 +109,9 @@ def build_pose(deformation: Deformation, angles_deg: torch.Tensor, translation: 
     return Pose(about_z @ about_x @ about_y, shift, scale * (1.0 - translation[:, 2]))
 
 
-def posed_displacement(field: NodeField, deformation: Deformation, expression: torch.Tensor, pose: Pose) -> torch.Tensor:
+def posed_displacement(
+    field: NodeField, deformation: Deformation, expression: torch.Tensor, pose: Pose
+) -> torch.Tensor:
     """Forward displacement (n, rows, columns, 2) of every node.
 
     Args:

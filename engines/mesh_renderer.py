@@ -157,7 +157,11 @@ class MeshRenderer:
 def _validate_source(crop: NDArray[np.uint8], landmarks: NDArray[np.float32]) -> None:
     if not isinstance(crop, np.ndarray) or crop.shape != (CROP, CROP, 3) or crop.dtype != np.uint8:
         raise ShapeError("crop_rgb", _describe(crop), f"uint8 ({CROP}, {CROP}, 3)")
-    if not isinstance(landmarks, np.ndarray) or landmarks.shape != (topology.LANDMARKS, 3) or landmarks.dtype != np.float32:
+    if (
+        not isinstance(landmarks, np.ndarray)
+        or landmarks.shape != (topology.LANDMARKS, 3)
+        or landmarks.dtype != np.float32
+    ):
         raise ShapeError("landmarks", _describe(landmarks), f"float32 ({topology.LANDMARKS}, 3)")
     if not np.isfinite(landmarks).all():
         raise ShapeError("landmarks", "NaN or infinite values", "finite crop pixels")

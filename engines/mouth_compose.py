@@ -224,7 +224,9 @@ def _rigid_shift(mouth: MouthLayers, pose: Pose, deformation: Deformation) -> to
     return moved - point[:2] + pose.shift
 
 
-def _rigid_backward(mouth: MouthLayers, box: Lattice, pose: Pose, deformation: Deformation, drop: torch.Tensor) -> torch.Tensor:
+def _rigid_backward(
+    mouth: MouthLayers, box: Lattice, pose: Pose, deformation: Deformation, drop: torch.Tensor
+) -> torch.Tensor:
     """Backward displacement lattice of a bone: the plane at the mouth's depth, moved by `drop` (n, 2) and by the head's pose."""
     turn = pose.rotation[:, :2, :2] * pose.scale[:, None, None]
     inverse = torch.linalg.inv(turn)

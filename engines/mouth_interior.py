@@ -247,7 +247,12 @@ def _main_run(tall: NDArray[np.int64]) -> NDArray[np.int64]:
     kept = np.zeros_like(tall)
     if not (tall > 0).any():
         return kept
-    strong = cv2.dilate((tall > 0.45 * np.percentile(tall[tall > 0], 80)).astype(np.uint8)[None], np.ones((1, 3), np.uint8))[0] > 0
+    strong = (
+        cv2.dilate((tall > 0.45 * np.percentile(tall[tall > 0], 80)).astype(np.uint8)[None], np.ones((1, 3), np.uint8))[
+            0
+        ]
+        > 0
+    )
     middle = int(np.average(np.arange(len(tall)), weights=np.where(strong, tall, 0)))
     left = right = middle
     while left > 0 and strong[left - 1]:

@@ -124,7 +124,9 @@ def calm_corners(lips: LipLines, part: U8, grid: TextureGrid, mouth_width: float
         5.0,
         cv2.INPAINT_TELEA,
     )
-    filled = cv2.GaussianBlur(cv2.resize(filled, (part.shape[1], part.shape[0]), interpolation=cv2.INTER_CUBIC), (0, 0), 2.0)
+    filled = cv2.GaussianBlur(
+        cv2.resize(filled, (part.shape[1], part.shape[0]), interpolation=cv2.INTER_CUBIC), (0, 0), 2.0
+    )
     alpha = np.clip(np.round(255.0 * side * near), 0, 255).astype(np.uint8)
     return np.concatenate([np.asarray(filled, dtype=np.uint8), alpha[..., None]], axis=-1)
 

@@ -118,7 +118,9 @@ def _remap(
     target = out.numpy()[..., 0] if channels == 1 else out.numpy()
     lattice = (displacement * texture_scale).contiguous().numpy()
     for i in range(n):
-        coordinates = cv2.resize(lattice[i], (width, height), interpolation=cv2.INTER_LINEAR) if cell > 1 else lattice[i]
+        coordinates = (
+            cv2.resize(lattice[i], (width, height), interpolation=cv2.INTER_LINEAR) if cell > 1 else lattice[i]
+        )
         coordinates[..., 0] += base_x
         coordinates[..., 1] += base_y[:, None]
         source = texture[i if texture.shape[0] > 1 else 0].numpy()
@@ -142,7 +144,9 @@ def _validate(texture: torch.Tensor, displacement: torch.Tensor, cell: int, text
     if displacement.ndim != 4 or displacement.dtype != torch.float32 or displacement.shape[3] != 2:
         raise ShapeError("displacement", f"{displacement.dtype} {tuple(displacement.shape)}", "float32 (n, gh, gw, 2)")
     if min(texture.shape) == 0 or min(displacement.shape) == 0:
-        raise ShapeError("texture, displacement", f"{tuple(texture.shape)}, {tuple(displacement.shape)}", "no empty axis")
+        raise ShapeError(
+            "texture, displacement", f"{tuple(texture.shape)}, {tuple(displacement.shape)}", "no empty axis"
+        )
     if texture.shape[0] not in (1, displacement.shape[0]):
         raise ShapeError("texture", f"batch of {texture.shape[0]}", f"1 or {displacement.shape[0]}")
     if texture.device != displacement.device:

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 _NO_SECOND_MAP = np.empty(0, dtype=np.float32)
 
 
-def remap_bilinear(
-    picture: NDArray[Any], places: NDArray[np.float32], out: NDArray[Any] | None = None
-) -> NDArray[Any]:
+def remap_bilinear(picture: NDArray[Any], places: NDArray[np.float32], out: NDArray[Any] | None = None) -> NDArray[Any]:
     """Sample `picture` (h, w) or (h, w, c <= 4), uint8 or float32, at `places` (rows, columns, 2).
 
     Args:

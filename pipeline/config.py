@@ -52,11 +52,14 @@ class EncoderSettings(Settings):
     """
 
     prefer: Literal["auto", "nvenc", "x264"] = Field(
-        "auto", description="`auto` uses NVENC where one frame can really be encoded, else libx264; `nvenc` insists on it."
+        "auto",
+        description="`auto` uses NVENC where one frame can really be encoded, else libx264; `nvenc` insists on it.",
     )
     file_preset: X264Preset = Field("veryfast", description="libx264 preset for finished files.")
     file_crf: int = Field(17, ge=0, le=40, description="libx264 quality for finished files; lower is better.")
-    file_lookahead_frames: int = Field(10, ge=0, le=60, description="Frames that libx264 may hold back in finished files.")
+    file_lookahead_frames: int = Field(
+        10, ge=0, le=60, description="Frames that libx264 may hold back in finished files."
+    )
     stream_preset: X264Preset = Field("veryfast", description="libx264 preset for files streamed while they are made.")
     stream_crf: int = Field(20, ge=0, le=40, description="libx264 quality for files streamed while they are made.")
     live_preset: X264Preset = Field("ultrafast", description="libx264 preset for live sessions.")

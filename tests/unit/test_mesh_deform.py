@@ -79,7 +79,9 @@ def test_inversion_solves_the_forward_field(name: str) -> None:
     _, rows, columns, _ = field.shape
     x = (2 * (torch.arange(columns) + backward[..., 0] / cell) + 1) / columns - 1
     y = (2 * (torch.arange(rows)[:, None] + backward[..., 1] / cell) + 1) / rows - 1
-    reached = F.grid_sample(field.permute(0, 3, 1, 2), torch.stack([x, y], -1), padding_mode="border", align_corners=False)
+    reached = F.grid_sample(
+        field.permute(0, 3, 1, 2), torch.stack([x, y], -1), padding_mode="border", align_corners=False
+    )
     error = (backward + reached.permute(0, 2, 3, 1)).norm(dim=-1).flatten()
     assert error.kthvalue(int(0.999 * error.numel())).values < 0.05
 
