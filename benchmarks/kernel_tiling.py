@@ -61,8 +61,9 @@ def main() -> None:
     sets = [composite_set(uploaded) for _ in range(sets_beyond_l2(composite_bytes(BATCH)))]
     largest = (plan.width, plan.height)
     for shape in TAIL_TILINGS:
+        tiling = Tiling(*shape)
         launches = [
-            lambda s=s, t=Tiling(*shape): composite_into(  # type: ignore[misc]
+            lambda s=s, t=tiling: composite_into(  # type: ignore[misc]
                 s.crops, s.addresses, s.affine, largest, plan.colour, plan.chroma, tiling=t
             )
             for s in sets

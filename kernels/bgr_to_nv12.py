@@ -1,7 +1,7 @@
 """Whole BGR frames to NV12, limited or full range: decoded video and camera pictures, OpenCV's channel order.
 
-Y, U, V as in `kernels.colour`, chroma per 2x2 block as in `kernels.rgb_to_nv12`. BGR is not a second formula: it is the same matrix with
-its red and blue columns exchanged.
+Y, U, V as in `kernels.colour`, chroma per 2x2 block as in `kernels.rgb_to_nv12`. BGR is not a second formula: it is the same
+matrix with its red and blue columns exchanged.
 """
 
 from __future__ import annotations

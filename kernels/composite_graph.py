@@ -1,10 +1,11 @@
 """Composite and splice as one captured CUDA graph that any number of sessions share.
 
-The graph holds one kernel: crop slots -> blend -> NV12 -> the canvases that the table names (`kernels.composite_device`). Its pointers
-never change: crops go into the slots, the sessions' addresses into the table. So sessions come and go without a new capture.
+The graph holds one kernel: crop slots -> blend -> NV12 -> the canvases that the table names (`kernels.composite_device`). Its
+pointers never change: crops go into the slots, the sessions' addresses into the table. So sessions come and go without a new
+capture.
 
-Replay safety: whoever runs holds the lock from filling the slots until the launch is queued. A run from another stream than the one
-before waits, on the GPU, for everything queued there; a session's canvas is written only by runs that name it.
+Replay safety: whoever runs holds the lock from filling the slots until the launch is queued. A run from another stream than the
+one before waits, on the GPU, for everything queued there; a session's canvas is written only by runs that name it.
 """
 
 from __future__ import annotations
@@ -102,6 +103,10 @@ class CompositeGraph:
                 self.crops[:n].copy_(crops)
             self._graph.replay()
 
+    def replay(self) -> None:
+        """Launch alone: the last run's targets on its stream, the crops as they lie in the slots. The caller holds `lock`."""
+        self._graph.replay()
+
     def _holds(self, targets: Sequence[CompositeTarget]) -> bool:
         """Whether the table is these targets', in this order."""
         held = self._in_table
@@ -128,7 +133,9 @@ class CompositeGraph:
         plan = target.plan.plan
         if plan.width > self._largest[0] or plan.height > self._largest[1]:
             raise InvalidInputError(
-                "targets", f"a rectangle of {plan.width}x{plan.height}", f"at most {self._largest[0]}x{self._largest[1]}"
+                "targets",
+                f"a rectangle of {plan.width}x{plan.height}",
+                f"at most {self._largest[0]}x{self._largest[1]}",
             )
         if (plan.colour.name, plan.colour.full_range, plan.chroma) != (self._matrix.name, False, self._chroma):
             raise InvalidInputError(
@@ -144,7 +151,7 @@ class CompositeGraph:
             composite_into(self.crops, self._addresses, self._affine, self._largest, self._matrix, self._chroma)
 
         with torch.cuda.device(self._device):
-            side = torch.cuda.Stream()
+            side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 launch()  # compiles; the empty table draws nothing

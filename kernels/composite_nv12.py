@@ -12,9 +12,10 @@ Everything that does not depend on the crop (inverse map, sampled mask, backgrou
 `CompositePlan`. The rounding of `rgb` makes the result what one would get by building the RGB picture and converting it, so
 where the mask is 0 the rectangle equals the converted background byte for byte, and no seam shows at its edge.
 
-`composite_nv12_torch` is the reference on any device; `composite_nv12` agrees with it within 1 level: numpy arrays and CPU tensors by
-the CPU path, CUDA tensors by one Triton launch (`kernels.composite_nv12_triton`). The CPU path gathers the four neighbours as packed pixels and adds them up with the plan's weights, because OpenCV 4's own warps round coordinates to
-1/32 pixel, which costs up to 6 levels on fine texture.
+`composite_nv12_torch` is the reference on any device; `composite_nv12` agrees with it within 1 level: numpy arrays and CPU
+tensors by the CPU path, CUDA tensors by one Triton launch (`kernels.composite_nv12_triton`). The CPU path gathers the four
+neighbours as packed pixels and adds them up with the plan's weights, because OpenCV 4's own warps round coordinates to 1/32
+pixel, which costs up to 6 levels on fine texture.
 """
 
 from __future__ import annotations
@@ -42,9 +43,7 @@ def composite_nv12(crops: U8, plan: CompositePlan) -> tuple[U8, U8]: ...
 def composite_nv12(crops: torch.Tensor, plan: CompositePlan) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
-def composite_nv12(
-    crops: U8 | torch.Tensor, plan: CompositePlan
-) -> tuple[U8, U8] | tuple[torch.Tensor, torch.Tensor]:
+def composite_nv12(crops: U8 | torch.Tensor, plan: CompositePlan) -> tuple[U8, U8] | tuple[torch.Tensor, torch.Tensor]:
     """Blend and convert a batch of crops; about 4 ms per 460x460 rectangle on one CPU core.
 
     Args:

@@ -1,18 +1,19 @@
 """Triton body of `composite_nv12`: affine sample, mask, blend and NV12 in one launch; no RGB picture ever exists.
 
-A thread owns whole 2x2 blocks: a program takes ROWS chroma rows of BLOCK_W columns of one picture's rectangle as four (ROWS, BLOCK_W / 2)
-tiles, one per place in the block. So chroma needs no exchange between threads, and two Y, or one U and one V, leave as one 16-bit word
-(rectangles and canvases are even; `make_target` checks the addresses).
+A thread owns whole 2x2 blocks: a program takes ROWS chroma rows of BLOCK_W columns of one picture's rectangle as four (ROWS,
+BLOCK_W / 2) tiles, one per place in the block. So chroma needs no exchange between threads, and two Y, or one U and one V,
+leave as one 16-bit word (rectangles and canvases are even; `make_target` checks the addresses).
 
-A crop pixel is three bytes, so a pixel and its right neighbour are six bytes at an arbitrary byte offset. They are fetched as two
-aligned 32-bit words and funnel-shifted into place; only an offset of 3 (a quarter of the pixels) needs a third word for the last blue
-byte. That is four or six loads per pixel instead of twelve.
+A crop pixel is three bytes, so a pixel and its right neighbour are six bytes at an arbitrary byte offset. They are fetched as
+two aligned 32-bit words and funnel-shifted into place; only an offset of 3 (a quarter of the pixels) needs a third word for the
+last blue byte. That is four or six loads per pixel instead of twelve.
 
-Crop reads stay inside the crop: the top-left neighbour is at most (510, 510), and its lower right pixel is the last one.
-No clamps: blends of values in 0..255 stay there, and limited-range Y, U, V lie in 16..240; truncation is floor, for they are positive.
-Addresses come from a table (`kernels.composite_device`), so that one launch, and one captured graph, serves several avatars.
+Crop reads stay inside the crop: the top-left neighbour is at most (510, 510), and its lower right pixel is the last one. No
+clamps: blends of values in 0..255 stay there, and limited-range Y, U, V lie in 16..240; truncation is floor, for they are
+positive. Addresses come from a table (`kernels.composite_device`), so that one launch, and one captured graph, serves several
+avatars.
 """
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from kernels.composite_plan import CROP_SIZE
 from kernels.nv12_splice_triton import Tiling, matrix_scalars
 from kernels.nv12_triton import device_of, weigh
 
-TAIL = Tiling(block_w=128, rows=1, warps=2)
+TAIL = Tiling(block_w=32, rows=2, warps=1)
 CROP_BYTES = CROP_SIZE * CROP_SIZE * 3
 
 

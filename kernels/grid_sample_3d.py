@@ -1,12 +1,15 @@
 """Trilinear samples of feature volumes, with the semantics that the public dense motion networks were trained with.
 
-A grid coordinate g in -1..1 along an axis of n voxels means position ((g + 1) n - 1) / 2: corners are *not* aligned, although the networks'
-identity grid (2 i / (n - 1) - 1) is written as if they were, so the identity grid is not an exact identity. Neighbours outside count
-as zero. Positions and weights are fp32 whatever the dtype of the volume: a half-precision grid is off by 1/60 of a voxel at 64.
+A grid coordinate g in -1..1 along an axis of n voxels means position ((g + 1) n - 1) / 2: corners are *not* aligned, although
+the networks' identity grid (2 i / (n - 1) - 1) is written as if they were, so the identity grid is not an exact identity.
+Neighbours outside count as zero. Positions and weights are fp32 whatever the dtype of the volume: a half-precision grid is off
+by 1/60 of a voxel at 64.
 
-One volume may serve several consecutive grids (22 sparse motions sample one frame's features), which spares the repeated volume.
+One volume may serve several consecutive grids (22 sparse motions sample one frame's features), which spares the repeated
+volume.
 
-`grid_sample_3d_torch` is the reference and the CPU path; CUDA tensors take `kernels.grid_sample_3d_triton`. Inference only: no gradient.
+`grid_sample_3d_torch` is the reference and the CPU path; CUDA tensors take `kernels.grid_sample_3d_triton`. Inference only: no
+gradient.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ def grid_sample_3d(volume: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
 
     Args:
         volume: float16, bfloat16 or float32 (b, c, d, h, w).
-        grid: float16, bfloat16 or float32 (b * k, d', h', w', 3), x (width), y, z (depth); grids i k to (i + 1) k - 1 sample volume i.
+        grid: float16, bfloat16 or float32 (b * k, d', h', w', 3), x (width), y, z (depth); grids i k to (i + 1) k - 1 sample
+            volume i.
 
     Returns:
         (b * k, c, d', h', w'), dtype of `volume`, contiguous.

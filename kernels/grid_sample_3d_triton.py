@@ -1,10 +1,12 @@
-"""Triton body of `grid_sample_3d`: a program takes BLOCK places of one grid and walks the channels, so that the eight corner offsets
-and weights are computed once per place and not once per channel.
+"""Triton body of `grid_sample_3d`.
 
-Casts: the grid is widened to fp32 before anything is computed from it; sums are fp32 and are narrowed at the store. Masks: places past
-the end; corners outside the volume (zero padding). A NaN position compares false everywhere and samples zero.
+A program takes BLOCK places of one grid and walks the channels, so that the eight corner offsets and weights are computed once
+per place and not once per channel.
+
+Casts: the grid is widened to fp32 before anything is computed from it; sums are fp32 and are narrowed at the store. Masks:
+places past the end; corners outside the volume (zero padding). A NaN position compares false everywhere and samples zero.
 """
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
 from __future__ import annotations
 

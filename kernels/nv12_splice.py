@@ -2,12 +2,14 @@
 
 For every canvas pixel inside the rectangle Y as in `kernels.colour`; for every 2x2 block of the *canvas* that it touches::
 
-    mean      U, V of the mean of the block's pixels. A block that the rectangle covers only partly (odd offset or size) keeps the
-              share of its old colour that belongs to the pixels outside: U = 128 + sum_covered(k . rgb) / 4 + (4 - n) / 4 (U_old - 128)
+    mean      U, V of the mean of the block's pixels. A block that the rectangle covers only partly (odd offset or size), with n of
+              its 4 pixels, keeps the share of its old colour that belongs to the pixels outside:
+              U = 128 + sum_covered(k . rgb) / 4 + (4 - n) / 4 (U_old - 128)
     top_left  U, V of the block's top-left pixel; blocks whose top-left pixel lies outside the rectangle keep their old colour
 
-All in fp32, rounded half up, never truncated: within 1 level of float64. Values are clamped to the RGB range first, so the result
-is always legal; NaN counts as 0. An NV12 canvas is one uint8 tensor (n, H * 3 / 2, W): H rows of Y, then H / 2 rows of U V U V.
+All in fp32, rounded half up, never truncated: within 1 level of float64. Values are clamped to the RGB range first, so the
+result is always legal; NaN counts as 0. An NV12 canvas is one uint8 tensor (n, H * 3 / 2, W): H rows of Y, then H / 2 rows of U
+V U V.
 
 `nv12_splice_torch` is the reference and the CPU path; CUDA tensors take `kernels.nv12_splice_triton`.
 """

@@ -2,16 +2,17 @@
 
 Two bodies:
 
-* `_splice_kernel`, any dtype, strides and offset. A program takes ROWS chroma rows of BLOCK_W canvas columns, starting at the even
-  canvas pixel at or before the rectangle. Canvas strides and offsets arrive in units of ALIGN bytes, so that the compiler can prove
-  that its byte stores line up and joins them into wide ones.
-* `_splice_words_kernel`, uint8 NHWC on 4-byte aligned even rectangles: a thread reads four pixels as three 32-bit words from each of
-  two lines and writes four Y of each line and two U V pairs as one word each. Byte loads at a stride of three would cost four times
-  as many instructions.
+* `_splice_kernel`, any dtype, strides and offset. A program takes ROWS chroma rows of BLOCK_W canvas columns, starting at the
+  even canvas pixel at or before the rectangle. Canvas strides and offsets arrive in units of ALIGN bytes, so that the compiler
+  can prove that its byte stores line up and joins them into wide ones.
+* `_splice_words_kernel`, uint8 NHWC on 4-byte aligned even rectangles: a thread reads four pixels as three 32-bit words from
+  each of two lines and writes four Y of each line and two U V pairs as one word each. Byte loads at a stride of three would
+  cost four times as many instructions.
 
-Masks: columns and lines of the tile that lie outside the rectangle. Casts: 64-bit batch offsets, because 1000 canvases pass 2^31.
+Masks: columns and lines of the tile that lie outside the rectangle. Casts: 64-bit batch offsets, because 1000 canvases pass
+2^31.
 """
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
 from __future__ import annotations
 

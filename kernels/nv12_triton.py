@@ -3,7 +3,7 @@
 A tile is handled as two fp32 arrays per channel, (ROWS, BLOCK_W): the even and the odd line of ROWS chroma rows, so that a chroma
 sample needs only its own thread's and its neighbour's values and no second pass.
 """
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
 from __future__ import annotations
 

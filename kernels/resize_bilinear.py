@@ -1,7 +1,8 @@
 """Bilinear resize of a batch of pictures.
 
-Pixel centres at half integers (`align_corners=False`): output pixel i samples source position (i + 0.5) * in / out - 0.5, clamped to
-the picture, in fp32, rounded half up. No low-pass filter: below half size it aliases, as OpenCV's and torch's plain bilinear do.
+Pixel centres at half integers (`align_corners=False`): output pixel i samples source position (i + 0.5) * in / out - 0.5,
+clamped to the picture, in fp32, rounded half up. No low-pass filter: below half size it aliases, as OpenCV's and torch's plain
+bilinear do.
 
 `resize_bilinear_torch` is the reference and the CPU path; CUDA tensors take `kernels.resize_bilinear_triton`.
 """

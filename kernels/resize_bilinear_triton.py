@@ -1,9 +1,9 @@
 """Triton body of `resize_bilinear_batch`: a program makes ROWS x BLOCK_W output pixels of one picture, channel by channel.
 
-Casts: positions in fp32 (exact to 1/1000 pixel up to 8000 columns); the batch offset in 64 bits. Masks: the tile's overhang; sources are
-clamped, never outside.
+Casts: positions in fp32 (exact to 1/1000 pixel up to 8000 columns); the batch offset in 64 bits. Masks: the tile's overhang;
+sources are clamped, never outside.
 """
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
 from __future__ import annotations
 

@@ -102,7 +102,9 @@ def _energy_torch(pcm: torch.Tensor, frame_samples: int, window: int) -> torch.T
         cut = samples[..., : frames * frame_samples].reshape(*pcm.shape[:-1], frames, frame_samples)
         return cut.var(dim=-1, correction=0).clamp_(min=0.0).sqrt().to(torch.float32)
     before = (window - frame_samples) // 2
-    bounds = [(max(i * frame_samples - before, 0), min(i * frame_samples - before + window, total)) for i in range(frames)]
+    bounds = [
+        (max(i * frame_samples - before, 0), min(i * frame_samples - before + window, total)) for i in range(frames)
+    ]
     spreads = [samples[..., first:last].var(dim=-1, correction=0) for first, last in bounds]
     return torch.stack(spreads, dim=-1).clamp_(min=0.0).sqrt().to(torch.float32)
 

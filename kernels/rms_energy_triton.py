@@ -1,9 +1,9 @@
 """Triton body of `rms_energy`: one program per frame and row, two passes over its window (mean, then squared distances).
 
-The one-pass form E[s^2] - E[s]^2 would lose a faint signal on a large DC offset in fp32; the window stays in cache, so the second pass is
-cheap. Masks: the window is cut at the ends of the signal, and the last chunk of BLOCK samples overhangs.
+The one-pass form E[s^2] - E[s]^2 would lose a faint signal on a large DC offset in fp32; the window stays in cache, so the
+second pass is cheap. Masks: the window is cut at the ends of the signal, and the last chunk of BLOCK samples overhangs.
 """
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The picture tail as published, in eager torch: RGB to NV12 in five passes, and the composite that feeds it.
 
-The passes: slice the channels; arithmetic and clamp for Y, U, V at full size; subsample U and V by their top-left samples; clone the
-canvas; assign the three parts. BT.601 limited range, truncated.
+The passes: slice the channels; arithmetic and clamp for Y, U, V at full size; subsample U and V by their top-left samples;
+clone the canvas; assign the three parts. BT.601 limited range, truncated.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from kernels.errors import InvalidInputError, ShapeError
 from kernels.nv12_splice import canvas_planes
 from pipeline.types import FaceRect
 from tests.unit.test_composite_nv12 import affine, noise, soft_mask
-from tests.unit.triton_support import DEVICES, assert_close
+from tests.unit.triton_support import DEVICES, assert_close, tiling_for
 
 MATRICES = {
     "shrunk and turned": affine(),
@@ -54,7 +54,7 @@ def test_triton_is_within_one_level_of_the_reference(device, name, colour, chrom
 
     plan = plan_of(*size, matrix=MATRICES[name], colour=colour, chroma=chroma)
     crops = crops_of(2)
-    got = composite(crops.to(device), upload_plan(plan, device))
+    got = composite(crops.to(device), upload_plan(plan, device), tiling=tiling_for(device))
     for plane, want, label in zip(got, composite_nv12_torch(crops, plan), ("luma", "chroma"), strict=True):
         assert_tail_close(plane, want, label)
 
@@ -67,7 +67,7 @@ def test_the_last_pixel_of_the_crop_is_reached_and_nothing_after_it(device):
     corner = np.array([[1, 0, -500], [0, 1, -500]], np.float64)
     plan = plan_composite(corner, np.ones((512, 512), np.float32), noise((16, 16, 3)), rect)
     crops = crops_of(1)
-    got = composite(crops.to(device), upload_plan(plan, device))
+    got = composite(crops.to(device), upload_plan(plan, device), tiling=tiling_for(device))
     for plane, want in zip(got, composite_nv12_torch(crops, plan), strict=True):
         assert_tail_close(plane, want)
 
@@ -78,8 +78,8 @@ def test_where_the_mask_is_zero_the_bytes_are_those_of_the_background(device):
 
     background = noise((38, 70, 3), 3)
     plan = plan_composite(affine(), np.zeros((512, 512), np.float32), background, FaceRect(100, 60, 70, 38))
-    one = composite(crops_of(1, 4).to(device), upload_plan(plan, device))
-    other = composite(crops_of(1, 5).to(device), upload_plan(plan, device))
+    one = composite(crops_of(1, 4).to(device), upload_plan(plan, device), tiling=tiling_for(device))
+    other = composite(crops_of(1, 5).to(device), upload_plan(plan, device), tiling=tiling_for(device))
     for plane, again, want in zip(one, other, composite_nv12_torch(crops_of(1), plan), strict=True):
         assert torch.equal(plane, again)
         assert_tail_close(plane, want)
@@ -97,7 +97,7 @@ def test_sessions_with_other_avatars_share_a_launch_and_keep_their_canvases(devi
         make_target(plan_on(plan, torch.device(device)), canvas, *place)
         for plan, canvas, place in zip(plans, canvases, places, strict=True)
     ]
-    composite_targets(crops.to(device), targets)
+    composite_targets(crops.to(device), targets, tiling=tiling_for(device))
     for i, (plan, canvas, (x, y)) in enumerate(zip(plans, canvases, places, strict=True)):
         want = blank_canvas(80, 64, "cpu")
         luma, chroma = canvas_planes(want)
@@ -116,7 +116,9 @@ def test_an_empty_table_row_draws_nothing(device):
     target = make_target(upload_plan(plan, device), canvas, 0, 0)
     addresses = torch.stack([target.addresses, torch.zeros_like(target.addresses)])
     affines = torch.stack([target.plan.affine, torch.zeros_like(target.plan.affine)])
-    composite_into(crops_of(2).to(device), addresses, affines, (72, 40), plan.colour, plan.chroma)
+    composite_into(
+        crops_of(2).to(device), addresses, affines, (72, 40), plan.colour, plan.chroma, tiling=tiling_for(device)
+    )
     assert_tail_close(canvas_planes(canvas)[0][:, :38, :70], composite_nv12_torch(crops_of(2)[:1], plan)[0])
 
 
@@ -137,6 +139,9 @@ def test_targets_that_do_not_fit_are_refused():
             make_target(plan, canvas, *place)
     with pytest.raises(ShapeError):
         make_target(plan, canvas.expand(2, -1, -1), 0, 0)
+    shifted = torch.zeros(canvas.numel() + 1, dtype=torch.uint8)[1:].view(canvas.shape)
+    with pytest.raises(InvalidInputError, match="even addresses"):
+        make_target(plan, shifted, 0, 0)
 
 
 def test_a_graph_needs_a_gpu():

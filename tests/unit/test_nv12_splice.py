@@ -9,7 +9,7 @@ import torch
 from kernels.colour import colour_matrix
 from kernels.errors import InvalidInputError, ShapeError
 from kernels.nv12_splice import canvas_planes, nv12_splice, nv12_splice_torch
-from tests.unit.triton_support import DEVICES, assert_close
+from tests.unit.triton_support import DEVICES, assert_close, tiling_for
 
 H, W = 48, 74
 
@@ -95,7 +95,7 @@ def test_triton_and_reference_are_within_one_level_of_float64(device, chroma, pl
     planar = laid_out.permute(0, 3, 1, 2) if layout == "nhwc" else laid_out
     got = canvas.to(device)
     scale = 1.0 if dtype == torch.uint8 else 255.0 / white
-    splice(planar.to(device), got, x, y, scale, colour_matrix(colour), chroma)
+    splice(planar.to(device), got, x, y, scale, colour_matrix(colour), chroma, tiling=tiling_for(device))
     assert_close(got, expected, 1, "triton")
     assert (got.cpu() != reference).float().mean() < 0.002
 
