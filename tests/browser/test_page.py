@@ -139,6 +139,29 @@ def test_it_plays_before_it_is_finished(page: Page, service: Served, tmp_path: P
         service.host.stages = real
 
 
+def test_a_browser_that_cannot_play_a_part_shows_the_whole(page: Page, wav_file: Path) -> None:
+    page.evaluate("delete window.MediaSource; delete window.ManagedMediaSource; true")
+    page.choose_file("#audio", wav_file)
+    make_video(page)
+    page.wait("document.querySelector('#video').readyState >= 2 && document.querySelector('#video').videoWidth === 720")
+    assert page.evaluate("document.querySelector('#video').src.startsWith('blob:')")
+
+
+@pytest.mark.parametrize(
+    ("made", "total", "took", "starts"),
+    [
+        (0.2, 10, 0.1, False),  # too little to be safe
+        (1.0, 10, 0.5, True),  # made twice as fast as it plays
+        (1.0, 10, 2.0, False),  # half as fast: it would run dry
+        (5.7, 10, 11.4, True),  # half as fast, but more than half is there
+        (2.0, 2, 60.0, True),  # all there
+    ],
+)
+def test_when_playing_may_begin(page: Page, made: float, total: float, took: float, starts: bool) -> None:
+    found = page.evaluate(f"import('/static/player.js').then(m => m.mayStart({made}, {total}, {took}))")
+    assert found is starts
+
+
 def test_record_and_make(page: Page, tmp_path: Path, shot: Callable[[str], None]) -> None:
     page.click("#record")
     page.wait(

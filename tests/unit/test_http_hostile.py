@@ -19,7 +19,7 @@ from tests.unit.hostile_media import BAD_AUDIO, BAD_PICTURES, MIB, ODD_AUDIO
 from tests.unit.http_support import InProcessHost, NoFaces, Served, assert_problem, head_of, serving, wav
 
 MAX_UPLOAD = 2 * MIB
-MAX_GROWTH_MIB = 300
+MAX_GROWTH_MIB = 150
 PNG = BAD_PICTURES["no face"][0]
 GOOD = wav(0.08)
 GOOD64 = base64.b64encode(GOOD).decode()
