@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.audio_features import EncoderShape
 from pipeline.portrait import PortraitLimits
-from pipeline.stages import RenderRequest
+from pipeline.stages import RenderRequest, Stages
 from pipeline.types import F32, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 
 if TYPE_CHECKING:
@@ -86,6 +86,14 @@ class AvatarMaker(Protocol):
         ...
 
 
+class LocalStageSet(Stages, Protocol):
+    """Stages in this process."""
+
+    def close(self) -> None:
+        """End their threads."""
+        ...
+
+
 @dataclass(frozen=True)
 class FamilyFacts:
     """What sessions must know beside the stages' own numbers; see `pipeline.stages.StageInfo`."""
@@ -118,6 +126,10 @@ class Family(Protocol):
 
     def avatar_maker(self, folder: Path | None) -> AvatarMaker:
         """Registration, on the CPU."""
+        ...
+
+    def local_stages(self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str) -> LocalStageSet:
+        """All stages in this process."""
         ...
 
 

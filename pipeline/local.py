@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import torch
+
 from engines.face_mesh import FaceMesh
-from engines.home import face_weights_dir, liveanchor_home
+from engines.home import face_weights_dir, liveanchor_home, weights_dir
 from engines.weights_pull import pull
 from pipeline.audio_in import DecodedAudio
 from pipeline.avatar_store import AvatarStore, avatars_dir
 from pipeline.config import EncoderSettings, SessionSettings
+from pipeline.families import LocalStageSet, find_family
 from pipeline.generate import GenerateResult, OnProgress, generate_file
 from pipeline.local_stages import LocalStages
+from pipeline.portrait import DEFAULT_LIMITS
+from pipeline.portrait_errors import PortraitError
 from pipeline.presenter import default_avatar
+from pipeline.registration import FAMILY as MINI_FAMILY
 from pipeline.registration import register_file
 from pipeline.types import Avatar
 
@@ -35,17 +41,32 @@ def load_face_mesh(home: Path | None = None) -> FaceMesh:
     return FaceMesh(folder)
 
 
-def register_source(source: Path, name: str = "", home: Path | None = None) -> Avatar:
+def register_source(source: Path, name: str = "", home: Path | None = None, family: str = MINI_FAMILY) -> Avatar:
     """Register a portrait or a short video with this machine's store.
 
+    Args:
+        source: The file.
+        name: For people.
+        home: Data folder; None = `LIVEANCHOR_HOME`.
+        family: Whose renderer will draw the presenter; others than `mini` need their weights here.
+
     Raises:
-        InvalidInputError: The file holds no usable face; the reason is in the message.
+        InvalidInputError: The file holds no usable face, or there is no such family; the reason is in the message.
+        LiveAnchorError: The family's weights are missing or of no use.
     """
-    return avatar_store(home).put(register_file(source, load_face_mesh(home), name))
+    if family == MINI_FAMILY:
+        return avatar_store(home).put(register_file(source, load_face_mesh(home), name))
+    maker = find_family(family).avatar_maker(weights_dir(family, home))
+    try:
+        data = source.read_bytes()
+    except OSError as error:
+        detail = f"{source.name} cannot be read ({error.strerror})"
+        raise PortraitError("portrait_unreadable", "an unreadable file", "a picture or a video", detail) from error
+    return avatar_store(home).put(maker.from_file(data, name, DEFAULT_LIMITS))
 
 
 class LocalPipeline:
-    """One process, one family (`mini`), any number of jobs one after the other.
+    """One process, any number of jobs one after the other; the avatar's family says which stages run.
 
     Args:
         home: Data folder; None = `LIVEANCHOR_HOME`.
@@ -57,13 +78,29 @@ class LocalPipeline:
         self._encoder = encoder or EncoderSettings()
         self.store = avatar_store(home)
         self._stages: LocalStages | None = None
+        self._others: dict[str, LocalStageSet] = {}
 
     @property
     def stages(self) -> LocalStages:
-        """The stages; weights are loaded at first use."""
+        """The stages of `mini`; weights are loaded at first use."""
         if self._stages is None:
             self._stages = LocalStages(self.store.get)
         return self._stages
+
+    def stages_of(self, family: str) -> LocalStageSet:
+        """The stages of a family; weights are loaded at first use.
+
+        Raises:
+            InvalidInputError: No such family.
+            LiveAnchorError: Its weights are missing or of no use.
+        """
+        if family == MINI_FAMILY:
+            return self.stages
+        if family not in self._others:
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+            folder = weights_dir(family, self._home)
+            self._others[family] = find_family(family).local_stages(self.store.get, folder, device)
+        return self._others[family]
 
     def avatar(self, avatar_id: str | None = None) -> Avatar:
         """A registered presenter; the default presenter for None (drawn at first use, then kept).
@@ -93,7 +130,7 @@ class LocalPipeline:
                 decoded,
                 out,
                 avatar,
-                self.stages,
+                self.stages_of(avatar.family),
                 settings or SessionSettings(),
                 self._encoder,
                 seed=seed,
@@ -105,3 +142,5 @@ class LocalPipeline:
         """End the stage threads."""
         if self._stages is not None:
             self._stages.close()
+        for stages in self._others.values():
+            stages.close()

@@ -17,6 +17,7 @@ from pipeline.types import Avatar
 
 if TYPE_CHECKING:
     from pipeline.avatar_store import AvatarStore
+    from pipeline.local_stages import LocalStages
     from pipeline.renderer import Renderer
 
 HOP_FRAMES = 8
@@ -91,6 +92,12 @@ class MiniFamily:
     def avatar_maker(self, folder: Path | None) -> MiniAvatarMaker:
         """Registration."""
         return MiniAvatarMaker()
+
+    def local_stages(self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str) -> LocalStages:
+        """All stages in this process, over the embedded weights."""
+        from pipeline.local_stages import LocalStages
+
+        return LocalStages(load_avatar, device)
 
 
 FAMILY_STAGES: Final = MiniFamily()

@@ -14,6 +14,7 @@ from pipeline.ditto.load import load_audio_features, load_motion_diffusion, load
 from pipeline.ditto.motion_diffusion import DittoMotionDiffusion
 from pipeline.ditto.registration import SourceModels, make_avatar, register_picture, register_template_video
 from pipeline.ditto.renderer import DittoRenderer
+from pipeline.ditto.stages import DittoStages, load_stages
 from pipeline.families import FamilyFacts
 from pipeline.portrait import PortraitLimits
 from pipeline.portrait_header import sniff
@@ -94,6 +95,10 @@ class DittoFamily:
     def avatar_maker(self, folder: Path | None) -> DittoAvatarMaker:
         """Registration."""
         return DittoAvatarMaker(folder)
+
+    def local_stages(self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str) -> DittoStages:
+        """All stages in this process."""
+        return load_stages(load_avatar, folder, device)
 
 
 FAMILY_STAGES: Final = DittoFamily()

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from typer.testing import CliRunner
 
 from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
 from engines.ditto.config import load_config
 from engines.ditto.hubert import Hubert
-from engines.home import HOME_ENV, weights_dir
+from engines.home import FACE_DIR_ENV, HOME_ENV, weights_dir
 from engines.torch_runtime import TorchRuntime
 from engines.weights_content import check_content
 from pipeline.avatar_store import AvatarStore
@@ -31,6 +32,7 @@ from pipeline.types import Avatar, MotionChunk, Nv12RectBatch
 from serve_app.cli.app import app
 from tests.unit.ditto_avatar_support import drawn_face
 from tests.unit.ditto_support import write_folder
+from tests.unit.face_support import face_weights, presenter
 
 STEPS = 2
 
@@ -117,6 +119,17 @@ def test_silence_is_encoded_once(home: Path, tmp_path: Path) -> None:
         hubert.rename(folder / HUBERT_FILE)
     kept[0].write_bytes(b"damaged")
     np.testing.assert_array_equal(load_silence_rows(folder), rows)
+
+
+def test_the_command_line_registers_for_the_family(home: Path, tmp_path: Path) -> None:
+    face_weights()
+    portrait = tmp_path / "portrait.png"
+    Image.fromarray(presenter().rgb).save(portrait)
+    command = ["avatar", "register", str(portrait), "--family", "ditto"]
+    done = CliRunner().invoke(app, command, env={HOME_ENV: str(home), FACE_DIR_ENV: str(face_weights())})
+    assert done.exit_code == 0, done.output
+    kept = AvatarStore(home / "avatars").get(done.output.strip().splitlines()[-1])
+    assert kept.family == "ditto" and kept.name == "portrait" and unpack(kept).is_image
 
 
 def test_online_from_samples_to_pictures(home: Path, avatar: Avatar) -> None:
