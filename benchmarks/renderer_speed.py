@@ -34,7 +34,7 @@ def talking_motion(frames: int) -> torch.Tensor:
     t = torch.arange(frames, dtype=torch.float32) / 25.0
     actions = torch.zeros(frames, len(ACTIONS))
     syllable = (0.5 - 0.5 * torch.cos(2 * torch.pi * 4.0 * t)) * (0.6 + 0.4 * torch.sin(2 * torch.pi * 0.7 * t))
-    blink = torch.exp(-(((t % 2.0) - 1.0) / 0.06) ** 2)
+    blink = torch.exp(-((((t % 2.0) - 1.0) / 0.06) ** 2))
     for name, value in (
         ("jaw_open", 0.6 * syllable),
         ("lips_part", 0.4 * syllable),

@@ -66,7 +66,11 @@ def test_no_arguments_show_the_commands() -> None:
     ],
 )
 def test_bad_input_is_one_line_that_names_it_and_code_2(
-    arguments: list[str], names: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    names: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LIVEANCHOR_HOME", str(tmp_path / "home"))

@@ -49,7 +49,10 @@ def test_any_size_of_motion_ends_within_the_limits(size: float) -> None:
 def test_the_sides_of_the_mouth_close_with_its_middle() -> None:
     exp = torch.zeros(1, 21, 3)
     exp[0, INDEX["lip_lower_right"], 1] = 0.02
-    assert limit_motion(pack_motion(torch.zeros(1, 3), torch.zeros(1, 3), exp)).exp[0, INDEX["lip_lower_right"], 1] <= 0.005
+    assert (
+        limit_motion(pack_motion(torch.zeros(1, 3), torch.zeros(1, 3), exp)).exp[0, INDEX["lip_lower_right"], 1]
+        <= 0.005
+    )
 
 
 def test_soft_limit_is_smooth_monotone_and_odd() -> None:
