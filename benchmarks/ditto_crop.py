@@ -1,0 +1,116 @@
+"""How far Ditto crops differ by the landmarks that they are measured on.
+
+`python -m benchmarks.ditto_crop [--portrait FILE] [--landmark203 FILE]` prints, per picture, the crop from each set against ours:
+size ratio, shift of the centre in pixels of the 512 crop, turn in degrees. Without `landmark203.onnx` (it was not at hand when this
+was written) the other sets are choices of mesh points, which shows what the choice costs, not what the networks' disagreement does.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from PIL import Image
+
+from engines.ditto.landmarks import Landmark203
+from engines.face_mesh import FaceMesh
+from engines.home import face_weights_dir
+from pipeline.ditto import crop_geometry
+from pipeline.ditto.crop_geometry import MESH_BOX, FaceSquare, face_square
+from pipeline.ditto.face_landmarks import FaceLandmarker
+from pipeline.face_crop import fit_canvas
+from pipeline.presenter import draw_presenter
+from pipeline.types import CROP_SIZE, F32, U8
+
+_SCALE: Final = 2.3
+_SHIFT: Final = -0.125
+_LOWER_BROWS: Final = (46, 53, 52, 65, 55, 276, 283, 282, 295, 285)
+_UPPER_BROWS: Final = (70, 63, 105, 66, 107, 300, 293, 334, 296, 336)
+_TEMPLES: Final = (127, 356)
+_NOISE_SHARE: Final = 0.02
+_DRAWS: Final = 200
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One crop against ours: size ratio, centre shift in crop pixels, turn in degrees."""
+
+    size: float
+    shift_px: float
+    turn_deg: float
+
+
+def compare(square: FaceSquare, ours: FaceSquare) -> Difference:
+    """Difference of a crop from ours."""
+    shift = float(np.hypot(*(square.centre - ours.centre))) * CROP_SIZE / ours.size
+    return Difference(square.size / ours.size, shift, float(np.degrees(square.angle - ours.angle)))
+
+
+def square_of(mesh: F32, box: tuple[int, ...]) -> FaceSquare:
+    """The crop when these mesh points bound the face; the axes are measured as always."""
+    points = mesh[:, :2]
+    ours = face_square(points, scale=_SCALE, shift_down=_SHIFT)
+    axes = np.array([[np.cos(ours.angle), np.sin(ours.angle)], [-np.sin(ours.angle), np.cos(ours.angle)]])
+    chosen = points[list(box)].astype(np.float64)
+    mean = chosen.mean(axis=0)
+    along = (chosen - mean) @ axes.T
+    low, high = along.min(axis=0), along.max(axis=0)
+    size = float((high - low).max()) * _SCALE
+    return FaceSquare(mean + ((low + high) / 2.0) @ axes + axes[1] * (_SHIFT * size), size, ours.angle)
+
+
+def table(rgb: U8, mesh: FaceMesh, landmark203: Landmark203 | None) -> dict[str, Difference]:
+    """Every comparison for one picture."""
+    found = FaceLandmarker(mesh).first(rgb).mesh
+    ours = face_square(found[:, :2], scale=_SCALE, shift_down=_SHIFT)
+    sets = {
+        "lower edge of the brows": tuple(p for p in MESH_BOX if p not in _UPPER_BROWS),
+        "no brows": tuple(p for p in MESH_BOX if p not in (*_UPPER_BROWS, *_LOWER_BROWS)),
+        "jaw line one point shorter": tuple(p for p in MESH_BOX if p not in _TEMPLES),
+        "whole mesh, forehead included": tuple(range(crop_geometry.MESH_POINTS)),
+    }
+    rows = {name: compare(square_of(found, box), ours) for name, box in sets.items()}
+    rows[f"noise of {_NOISE_SHARE:.0%} of the eye distance"] = _noise(found, ours)
+    if landmark203 is not None:
+        points = FaceLandmarker(mesh, landmark203).first(rgb).crop_points
+        rows["landmark203"] = compare(face_square(points, scale=_SCALE, shift_down=_SHIFT), ours)
+    return rows
+
+
+def _noise(found: F32, ours: FaceSquare) -> Difference:
+    """Root mean square differences when every landmark is off by a little, independently."""
+    rng = np.random.default_rng(0)
+    spread = _NOISE_SHARE * float(np.linalg.norm(found[33, :2] - found[263, :2]))
+    draws = [
+        compare(
+            face_square(found[:, :2] + rng.normal(0, spread, (len(found), 2)), scale=_SCALE, shift_down=_SHIFT), ours
+        )
+        for _ in range(_DRAWS)
+    ]
+    values = np.array([(one.size - 1.0, one.shift_px, one.turn_deg) for one in draws])
+    size, shift, turn = np.sqrt((values**2).mean(axis=0))
+    return Difference(1.0 + float(size), float(shift), float(turn))
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--portrait", type=Path, help="another picture beside the default presenter")
+    parser.add_argument("--landmark203", type=Path, help="the reference's ONNX file")
+    options = parser.parse_args()
+    mesh = FaceMesh(face_weights_dir())
+    finer = Landmark203(options.landmark203) if options.landmark203 else None
+    pictures = {"default presenter": draw_presenter().rgb}
+    if options.portrait:
+        pictures[options.portrait.name] = fit_canvas(np.array(Image.open(options.portrait).convert("RGB")))
+    for name, rgb in pictures.items():
+        print(name)
+        for what, one in table(rgb, mesh, finer).items():
+            print(f"  {what:38s} size x{one.size:.3f}  shift {one.shift_px:5.1f} px  turn {one.turn_deg:5.2f} deg")
+
+
+if __name__ == "__main__":
+    main()
