@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -262,6 +263,31 @@ def test_the_tail_is_the_reference_s_put_back() -> None:
         expected = y_plane[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w].astype(int)
         error = np.abs(expected - batch.y_planes[i])
         assert error.max() <= 4 and error.mean() < 0.6, (error.max(), error.mean())
+
+
+class Mirror(FormulaSynthesis):
+    """Draws the picture that was registered: what comes out must be what went in."""
+
+    def __init__(self, crop: np.ndarray) -> None:
+        super().__init__()
+        self._crop = torch.from_numpy(crop)
+
+    def run(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self._crop[None].expand(len(inputs[2]), -1, -1, -1).contiguous()
+
+
+def test_a_face_drawn_as_it_was_lands_where_it_was() -> None:
+    avatar = still_avatar()
+    to_crop = np.linalg.inv(np.vstack([avatar.crop_to_canvas, [0, 0, 1]]))[:2]
+    crop = cv2.warpAffine(avatar.canvas_rgb, to_crop, (512, 512), flags=cv2.INTER_LINEAR)
+    engines = DittoEngines(Mirror(crop), filled("stitch_network"), DittoConfig(), "0123456789abcdef")
+    batch = DittoRenderer(lambda _: avatar, engines).render(request(avatar, offsets(1)))
+    rect = avatar.rect
+    y_plane, _ = rgb_to_nv12(avatar.canvas_rgb)
+    before = y_plane[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w].astype(int)
+    error = np.abs(batch.y_planes[0] - before)
+    moved = np.abs(np.roll(before, 1, axis=1) - before)
+    assert error.mean() < 1.0 and error.mean() < 0.6 * moved.mean(), (error.mean(), moved.mean())
 
 
 def test_a_template_video_moves_behind_the_face() -> None:
