@@ -9,6 +9,7 @@ from contextlib import aclosing
 
 import numpy as np
 
+from kernels.errors import InvalidInputError
 from pipeline.behaviour import MINI, MotionBehaviour
 from pipeline.cadence import infill_odd_frames
 from pipeline.config import SessionSettings
@@ -79,8 +80,14 @@ async def run_session(
     Yields:
         Rectangles of consecutive frames. At 50 frames/s two per frame of motion; the caller cuts to the exact length.
 
+    Raises:
+        InvalidInputError: A cadence that the family cannot do.
+
     Up to `settings.credits` render calls are in flight; leaving the generator early cancels them.
     """
+    if settings.cadence == 2 and not stages.info.doubles_in_motion_space:
+        detail = f"the family {stages.info.family} cannot fill in frames in motion space"
+        raise InvalidInputError("cadence", "2", "1", detail)
     need_following = settings.fps == 50
     in_flight: deque[asyncio.Task[Nv12RectBatch]] = deque()
     hops = SpeechMotion(stages, settings.silence, seed, behaviour=behaviour).run(source)

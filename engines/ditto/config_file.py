@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.ditto.plain_pickle import read_plain_pickle
+from engines.home import liveanchor_home
 from engines.weights import WeightsFileError
 
 CONFIGS: Final = "ditto_cfg"
@@ -29,6 +30,14 @@ _TUPLE_KEY: Final = "$tuple"
 _SOURCE_KEY: Final = "$source_sha256"
 
 
+def converted_folder(folder: Path) -> Path:
+    """Where files derived from a checkpoint folder are kept: inside it, or under LIVEANCHOR_HOME when it is read-only."""
+    if os.access(folder, os.W_OK):
+        return folder / CONVERTED
+    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
+    return liveanchor_home() / CONVERTED / f"{folder.name}-{digest}"
+
+
 def find_pickle(folder: Path, mode: str) -> Path | None:
     """The public configuration pickle of a mode, `offline` or `online`; None when the folder has none."""
     found = (folder / CONFIGS / name for name in PICKLES[mode])
@@ -41,7 +50,7 @@ def read_config_tree(folder: Path, mode: str, cache: Path | None = None) -> dict
     Args:
         folder: Checkpoint folder.
         mode: `offline` or `online`.
-        cache: Where converted files lie; None means `converted/` inside the checkpoint folder.
+        cache: Where converted files lie; None means `converted_folder(folder)`.
 
     Returns:
         The tree, empty when the folder has no configuration of that mode.
@@ -53,7 +62,7 @@ def read_config_tree(folder: Path, mode: str, cache: Path | None = None) -> dict
     pickle = find_pickle(folder, mode)
     if pickle is None:
         return {}
-    target = (cache or folder / CONVERTED) / mode
+    target = (cache or converted_folder(folder)) / mode
     try:
         data = pickle.read_bytes()
     except OSError as error:

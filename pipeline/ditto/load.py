@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
@@ -13,7 +14,7 @@ from safetensors.numpy import save as save_arrays
 
 from engines.ditto.checkpoints import ditto_folder, load_network
 from engines.ditto.config import DittoConfig, load_config
-from engines.ditto.config_file import CONVERTED
+from engines.ditto.config_file import converted_folder
 from engines.ditto.face_synthesis import load_face_synthesis
 from engines.ditto.hubert import Hubert
 from engines.ditto.motion_sampler import MotionSampler
@@ -149,7 +150,7 @@ def load_silence_rows(folder: Path) -> F32:
     Raises:
         WeightsFileError: HuBERT's file is missing or of no use.
     """
-    path = folder / CONVERTED / f"silence-{files_version(folder, AUDIO_FILES)}.safetensors"
+    path = converted_folder(folder) / f"silence-{files_version(folder, AUDIO_FILES)}.safetensors"
     try:
         rows = load_arrays(path.read_bytes())["rows"]
         if rows.shape == (HOP_FRAMES, ROW_DIM):
@@ -159,7 +160,7 @@ def load_silence_rows(folder: Path) -> F32:
     made = silence_rows(Hubert(folder).encode_all)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.new")
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
         temporary.write_bytes(save_arrays({"rows": made}))
         temporary.replace(path)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from engines.ditto.config import DittoConfig, load_config, parse_config
-from engines.ditto.config_file import read_config_tree, read_tree, write_tree
+from engines.ditto.config_file import converted_folder, read_config_tree, read_tree, write_tree
 from engines.ditto.plain_pickle import UnsafePickleError
 from engines.weights import WeightsFileError
 from tests.unit.ditto_support import write_config
@@ -129,3 +130,17 @@ def test_a_setting_of_no_use_is_named(setting: str, value: object) -> None:
 
 def test_defaults_are_valid() -> None:
     assert parse_config({}, "none") == DittoConfig()
+
+
+def test_what_is_derived_from_a_read_only_folder_goes_to_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIVEANCHOR_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "models"
+    write_config(folder, "online", SHIPPED)
+    assert converted_folder(folder) == folder / "converted"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert load_config(folder, "online").overlap_v2 == 70
+    assert not (folder / "converted").exists()
+    (converted,) = (tmp_path / "home" / "converted").iterdir()
+    assert converted.name.startswith("models-") and (converted / "online.json").is_file()

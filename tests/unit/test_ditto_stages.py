@@ -380,6 +380,11 @@ def test_leaving_a_session_early_cancels_its_pictures() -> None:
     asyncio.run(run())
 
 
+def test_a_cadence_that_fills_in_motion_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="cadence.*ditto"):
+        rendered(still_avatar(), tone(640), SessionSettings(cadence=2))
+
+
 def whole_clip(model: FormulaModel | None = None, **config: Any) -> WholeClipMotion:
     return WholeClipMotion(encode_all, model or FormulaModel(), 3, DittoConfig(**config))
 
