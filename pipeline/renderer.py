@@ -73,9 +73,9 @@ class Renderer:
         motion = request.motion.motion
         if request.fps == 50:
             motion = double_rate(motion, request.following)
-        crops = self._mesh.render(prepared.face, torch.from_numpy(motion)).numpy()
-        y_planes, uv_planes = composite_nv12(crops, prepared.plan)
-        return Nv12RectBatch(prepared.avatar.rect, y_planes, uv_planes)
+        crops = self._mesh.render(prepared.face, torch.from_numpy(motion))
+        y_planes, uv_planes = composite_nv12(crops, prepared.plan)  # on the crops' own device
+        return Nv12RectBatch(prepared.avatar.rect, y_planes.cpu().numpy(), uv_planes.cpu().numpy())
 
     def _prepare(self, avatar_id: str, colour: str) -> PreparedFace:
         avatar = self._load_avatar(avatar_id)
