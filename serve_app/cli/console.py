@@ -6,29 +6,37 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.status import Status
+from rich.text import Text
 
 from kernels.errors import InvalidInputError
 
-stdout = Console(highlight=False, soft_wrap=True)
-stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+# Without markup: names, paths and what FFmpeg says may hold [brackets].
+stdout = Console(highlight=False, soft_wrap=True, markup=False)
+stderr = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 
 def report_error(message: str) -> None:
     """One line on stderr."""
-    stderr.print(f"liveanchor: {' '.join(message.split())}", markup=False, style="bold red")
+    stderr.print(f"liveanchor: {' '.join(message.split())}", style="bold red")
 
 
 def progress() -> Progress:
     """A progress bar on stderr that leaves no trace in a pipe."""
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         console=stderr,
         transient=True,
     )
+
+
+def waiting(text: str) -> Status:
+    """A spinner on stderr beside what is being done."""
+    return stderr.status(Text(text))
 
 
 def existing_file(path: Path, flag: str) -> Path:

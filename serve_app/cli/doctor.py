@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from serve_app.cli.console import stdout
 
@@ -26,8 +27,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
     else:
         table = Table("what", "state", "found", "to do")
         for finding in findings:
-            style = _STYLE[finding.level]
-            table.add_row(finding.name, f"[{style}]{finding.level}[/]", finding.found, finding.advice)
+            table.add_row(finding.name, Text(finding.level, _STYLE[finding.level]), finding.found, finding.advice)
         stdout.print(table)
     if any(finding.level == "missing" for finding in findings):
         raise typer.Exit(1)

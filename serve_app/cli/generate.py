@@ -61,7 +61,7 @@ def generate(
             generate_here(job, bar, task)
         else:
             generate_on_ray(job, bar, task)
-    stdout.print(str(out), markup=False)
+    stdout.print(str(out))
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from serve_app.cli.console import existing_file, stderr, stdout
+from serve_app.cli.console import existing_file, stderr, stdout, waiting
 
 START_S = 300.0
 WATCH_S = 10.0
@@ -45,19 +46,19 @@ def serve(
     from serve_app.declare import fit_to, serve_document
 
     settings = load_config(existing_file(config, "--config") if config else None)
-    with stderr.status("connecting to Ray") as status, ExitStack() as stack:
+    with waiting("connecting to Ray") as status, ExitStack() as stack:
         cluster = stack.enter_context(connected()) or stack.enter_context(private())
         document = serve_document(fit_to(settings, cluster.gpus), host, port)
         kept = write_document(document, liveanchor_home() / "serve")
         submit(cluster, document)
-        url = wait_until_running(cluster, START_S, lambda text: status.update(text))
+        url = wait_until_running(cluster, START_S, lambda text: status.update(Text(text)))
         status.stop()
-        stdout.print(url, markup=False)
-        stderr.print(f"configuration: {kept}", markup=False)
+        stdout.print(url)
+        stderr.print(f"configuration: {kept}")
         if not cluster.owned:
-            stderr.print("runs on the Ray cluster that was here; end it with: serve shutdown", markup=False)
+            stderr.print("runs on the Ray cluster that was here; end it with: serve shutdown")
             return
-        stderr.print("press Ctrl-C to stop", markup=False)
+        stderr.print("press Ctrl-C to stop")
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())

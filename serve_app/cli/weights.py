@@ -1,4 +1,4 @@
-"""`liveanchor weights`: list, pull, verify."""
+"""`liveanchor weights`: list, pull, import, verify."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import typer
 from rich.table import Table
 
 from kernels.errors import InvalidInputError, LiveAnchorError
-from serve_app.cli.console import stderr, stdout
+from serve_app.cli.console import stdout, waiting
 
-app = typer.Typer(help="Weights on this machine: list, pull, verify.", no_args_is_help=True)
+app = typer.Typer(help="Weights on this machine: list, pull, import, verify.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -39,9 +39,9 @@ def pull(name: Annotated[str, typer.Argument(help="Name as `weights list` prints
     from engines.weights_content import check_content
     from engines.weights_pull import pull as fetch
 
-    with stderr.status(f"pulling {name}"):
+    with waiting(f"pulling {name}"):
         pulled = fetch(name, liveanchor_home())
-    with stderr.status(f"checking {name}"):
+    with waiting(f"checking {name}"):
         check_content(name, pulled.folder)
     stdout.print(str(pulled))
 
@@ -61,7 +61,7 @@ def import_folder(
 
     if not folder.is_dir():
         raise InvalidInputError("DIR", str(folder), "a folder with the weights")
-    with stderr.status(f"checking {name}"):
+    with waiting(f"checking {name}"):
         check_content(name, folder)
     stdout.print(str(import_weights(folder, name, liveanchor_home())))
 
@@ -79,12 +79,12 @@ def verify() -> None:
     found = verify_weights(liveanchor_home())
     damaged = any(status.state == "damaged" for status in found)
     for status in found:
-        stdout.print(str(status), markup=False)
+        stdout.print(str(status))
         try:
             if status.present:
                 check_content(status.name, status.folder)
         except LiveAnchorError as error:
             damaged = True
-            stdout.print(str(error), markup=False)
+            stdout.print(str(error))
     if damaged:
         raise typer.Exit(1)

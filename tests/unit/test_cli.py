@@ -6,12 +6,15 @@ import json
 import re
 import wave
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from kernels.errors import InvalidInputError, LiveAnchorError
+from pipeline.avatar_store import AvatarSummary
 from serve_app.cli.app import app, main
+from serve_app.diagnosis import Finding
 
 COMMANDS = [
     ["generate"],
@@ -109,3 +112,20 @@ def test_doctor_speaks_json() -> None:
     findings = {finding["name"]: finding for finding in json.loads(result.output)}
     assert findings["python"]["level"] == "ok"
     assert all(finding["advice"] for finding in findings.values() if finding["level"] != "ok")
+
+
+def test_brackets_in_what_is_shown_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = [AvatarSummary("0" * 32, "Anna [/b] [red]", "mini", 720, 1280)]
+    monkeypatch.setattr("pipeline.local.avatar_store", lambda: SimpleNamespace(list=lambda: shown))
+    assert "Anna [/b] [red]" in CliRunner().invoke(app, ["avatar", "list"]).output
+
+    finding = Finding("gpu", "optional", "none", "pip install 'liveanchor[gpu]'")
+    monkeypatch.setattr("serve_app.diagnosis.diagnose", lambda: [finding])
+    assert "liveanchor[gpu]" in CliRunner().invoke(app, ["doctor"]).output
+
+
+def test_a_name_in_brackets_is_bad_input_like_any_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_main(monkeypatch, "weights", "pull", "[/x]") == 2
+    assert "[/x]" in capsys.readouterr().err
