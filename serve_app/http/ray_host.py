@@ -42,14 +42,17 @@ class RayHost:
             LiveAnchorError: What the job answered.
         """
         method: Any = self._handle.options(method_name="generate_stream", stream=True)
+        announced = handed_on = False
         for attempt in (1, 2):
-            handed_on = False
             events = method.remote(job)
             try:
                 async for event in events:
+                    if isinstance(event, JobStarted):
+                        if announced:
+                            continue
+                        announced = True
                     handed_on = handed_on or isinstance(event, JobBytes)
-                    if attempt == 1 or not isinstance(event, JobStarted):
-                        yield event
+                    yield event
                 return
             except LiveAnchorError as error:
                 raise plain(error) from None

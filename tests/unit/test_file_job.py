@@ -190,6 +190,11 @@ def test_a_host_that_dies_before_any_byte_is_replaced_unnoticed() -> None:
     assert len(host.calls) == 2 and host.cancelled == 2
 
 
+def test_a_host_that_dies_before_it_has_accepted_the_job_is_replaced_unnoticed() -> None:
+    host = Host([[ActorDiedError()], [STARTED, JobBytes(b"mp4")]])
+    assert asyncio.run(served(host, JOB)) == (STARTED, b"mp4")
+
+
 def test_a_host_that_dies_after_the_first_byte_is_an_error() -> None:
     host = Host([[STARTED, JobBytes(b"m"), ActorDiedError()], [STARTED, JobBytes(b"mp4")]])
     with pytest.raises(StageLostError, match="session_host"):
