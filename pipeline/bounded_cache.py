@@ -75,8 +75,9 @@ class BoundedCache(Generic[K, V]):
 
     def _insert(self, key: K, value: V) -> None:
         size = self._size_of(value)
+        _, replaced = self._entries.pop(key, (None, 0))  # after a failed build, two threads may build at once
         self._entries[key] = (value, size)
-        self._bytes += size
+        self._bytes += size - replaced
         while self._bytes > self._max_bytes and len(self._entries) > 1:
             _, (_, dropped) = self._entries.popitem(last=False)
             self._bytes -= dropped

@@ -64,3 +64,51 @@ def test_many_threads_build_once() -> None:
     for thread in threads:
         thread.join(5)
     assert builds == [1]
+
+
+class SignallingKey:
+    """A key that says when it has been looked up twice: its caller then waits for whoever builds."""
+
+    def __init__(self, looked_up: threading.Event) -> None:
+        self._looked_up = looked_up
+        self._times = 0
+
+    def __hash__(self) -> int:
+        self._times += 1
+        if self._times == 2:
+            self._looked_up.set()
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+def test_bytes_are_counted_once_when_two_threads_build_after_a_failure() -> None:
+    cache: BoundedCache[object, bytes] = BoundedCache(10, len)
+    failing, waits, inside, release = (threading.Event() for _ in range(4))
+
+    def fail() -> bytes:
+        failing.set()
+        assert waits.wait(5)
+        raise OSError("disk")
+
+    def build() -> bytes:
+        inside.set()
+        assert release.wait(5)
+        return b"abcd"
+
+    def first() -> None:
+        with pytest.raises(OSError, match="disk"):
+            cache.get_or_build(SignallingKey(threading.Event()), fail)
+
+    threads = [threading.Thread(target=first)]
+    threads[0].start()
+    assert failing.wait(5)
+    threads.append(threading.Thread(target=cache.get_or_build, args=(SignallingKey(waits), build)))
+    threads[1].start()
+    assert inside.wait(5)
+    cache.get_or_build(SignallingKey(threading.Event()), lambda: b"efgh")
+    release.set()
+    for thread in threads:
+        thread.join(5)
+    assert cache.bytes_held == 4
