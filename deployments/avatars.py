@@ -174,8 +174,9 @@ class MirroredAvatarStore:
             staging.chmod(0o755)
             if not target.exists():
                 staging.rename(target)
-        except FileExistsError:
-            return  # another process was faster with the same content
+        except OSError as error:
+            if not target.is_dir():  # otherwise another process was faster with the same content
+                raise BundleError(str(target), f"cannot be written ({error})") from error
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
