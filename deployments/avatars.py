@@ -11,13 +11,10 @@ from typing import Any, Protocol, cast
 
 import fsspec
 
-from engines.face_mesh import FaceMesh
 from kernels.errors import LiveAnchorError
 from pipeline.avatar_manifest import ARRAYS_FILE, MANIFEST_FILE, PREVIEW_FILE, BundleError, Manifest, read_manifest
 from pipeline.avatar_store import AvatarNotFoundError, AvatarStore, AvatarSummary, avatars_dir, check_avatar_id
 from pipeline.families import AvatarMaker
-from pipeline.portrait import DEFAULT_LIMITS, PortraitLimits
-from pipeline.registration import register_bytes
 from pipeline.types import Avatar
 
 _FILES = (ARRAYS_FILE, PREVIEW_FILE, MANIFEST_FILE)
@@ -86,17 +83,6 @@ def open_avatar_store(uri: str) -> Avatars:
 def default_of(store: Avatars, maker: AvatarMaker) -> Avatar:
     """The family's default presenter, made into the store where it is missing."""
     return maker.default(cast(AvatarStore, store))  # it only asks for put, get, delete and root
-
-
-def avatar_from_file(
-    data: bytes, face_mesh: FaceMesh, name: str = "", limits: PortraitLimits = DEFAULT_LIMITS
-) -> Avatar:
-    """Make a presenter of an uploaded picture or video, told apart by content.
-
-    Raises:
-        PortraitError: Its `code` says why not.
-    """
-    return register_bytes(data, face_mesh, name, limits)
 
 
 class MirroredAvatarStore:

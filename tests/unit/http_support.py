@@ -18,7 +18,6 @@ import numpy as np
 import uvicorn
 from fastapi import FastAPI
 
-from deployments.avatars import avatar_from_file
 from deployments.calls import StageStats
 from deployments.config import SessionHostSettings
 from deployments.errors import NotReadyError
@@ -26,7 +25,7 @@ from deployments.file_job import prepare_job, run_job
 from deployments.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
 from pipeline.avatar_store import AvatarStore, AvatarSummary
 from pipeline.config import EncoderSettings
-from pipeline.registration import make_avatar
+from pipeline.registration import make_avatar, register_bytes
 from pipeline.types import Avatar
 from serve_app.http.api import create_api
 from serve_app.http.problems import PROBLEM_TYPE
@@ -103,7 +102,7 @@ class InProcessHost:
         self.settings = settings or SessionHostSettings(encoder=EncoderSettings(prefer="x264", file_preset="ultrafast"))
         self.ended: Counter[str] = Counter()
         self.registered: list[tuple[bytes, str]] = []
-        self.register: Callable[[bytes, str], Avatar] = lambda data, name: avatar_from_file(data, NoFaces(), name)  # type: ignore[arg-type]
+        self.register: Callable[[bytes, str], Avatar] = lambda data, name: register_bytes(data, NoFaces(), name)  # type: ignore[arg-type]
         self.is_ready = True
         self.failure: Exception | None = None
         self.jobs: dict[str, JobProgress] = {}

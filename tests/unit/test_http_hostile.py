@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from deployments.avatars import avatar_from_file
 from deployments.config import PortraitSettings, SessionHostSettings
 from pipeline.config import EncoderSettings
 from pipeline.portrait import PortraitLimits
+from pipeline.registration import register_bytes
 from tests.unit.hostile_media import BAD_AUDIO, BAD_PICTURES, MIB, ODD_AUDIO
 from tests.unit.http_support import InProcessHost, NoFaces, Served, assert_problem, head_of, serving, wav
 
@@ -36,7 +36,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     )
     host = InProcessHost(folder, settings)
     limits = PortraitLimits(settings.portrait.max_bytes, settings.portrait.max_pixels)
-    host.register = lambda data, name: avatar_from_file(data, NoFaces(), name, limits)  # type: ignore[arg-type]
+    host.register = lambda data, name: register_bytes(data, NoFaces(), name, limits)  # type: ignore[arg-type]
     with serving(folder, host, max_upload_bytes=MAX_UPLOAD, max_json_bytes=MIB, max_buffered_bytes=4 * MIB) as one:
         _reset_peak()
         before = _peak_mib()

@@ -47,6 +47,21 @@ def test_what_one_machine_stores_another_finds(tmp_path: Path, avatar: Avatar) -
     assert [path.name for path in (tmp_path / "b").iterdir()] == [avatar.avatar_id], "leftovers"
 
 
+def test_another_process_that_was_faster_is_no_error(
+    tmp_path: Path, avatar: Avatar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(tmp_path, "a").put(avatar)
+    rename = Path.rename
+
+    def too_late(staging: Path, target: Path) -> Path:
+        shutil.copytree(staging, target)
+        return rename(staging, target)
+
+    monkeypatch.setattr(Path, "rename", too_late)
+    assert machine(tmp_path, "b").get(avatar.avatar_id).name == "Someone"
+    assert [path.name for path in (tmp_path / "b").iterdir()] == [avatar.avatar_id], "leftovers"
+
+
 def test_a_bundle_without_its_manifest_does_not_exist(tmp_path: Path, avatar: Avatar) -> None:
     """The manifest is written last, so this is what a half-finished upload looks like."""
     machine(tmp_path, "a").put(avatar)
