@@ -48,15 +48,3 @@ def paint_batch(painter: CanvasPainter, batch: Nv12RectBatch) -> Iterator[Nv12Ca
     """The pictures of a batch, one after the other in the same arrays."""
     for index in range(len(batch)):
         yield painter.paint(batch.frame(index))
-
-
-async def clip_canvases(
-    pcm: F32, avatar: Avatar, stages: Stages, settings: SessionSettings, seed: int
-) -> AsyncGenerator[Nv12Canvas, None]:
-    """Pictures of a whole clip; each is valid until the next one is asked for."""
-    painter = CanvasPainter(avatar, settings.colour)
-    batches = clip_batches(pcm, avatar, stages, settings, seed)
-    async with aclosing(batches):
-        async for batch in batches:
-            for canvas in paint_batch(painter, batch):
-                yield canvas

@@ -27,7 +27,6 @@ GRID_HZ: Final = 200
 JAW_GAP: Final = 0.38
 """Gap of `jaw_open` = 1 in mouth widths, from `engines.rig`."""
 LIPS_GAP: Final = 0.18
-TUCK_GAP: Final = 0.075
 
 CLOSURE_MIN_S: Final = 0.068
 """Shortest time the lips stay closed for /m b p/: at 25 fps one or two frames fall into it, whatever their phase."""

@@ -79,11 +79,6 @@ class _Patch:
     a: F32
     b: F32
 
-    @property
-    def px(self) -> float:
-        """Patch pixels per eye unit."""
-        return LENGTH * FACE_UNIT * _ZOOM
-
     def points(self, ab: NDArray[np.floating]) -> NDArray[np.float64]:
         """Eye coordinates -> patch pixels."""
         board = to_board(self.eye.to_face(ab)) - (self.window.x, self.window.y)

@@ -53,7 +53,7 @@ def generate_routes(services: Services) -> APIRouter:
         response_class=Response,
         summary="Speech in, the talking mp4 out",
         responses=video_answer() | problems(*JOB_PROBLEMS),
-        openapi_extra=job_body(settings, json=True),
+        openapi_extra=job_body(settings),
     )
     async def generate(request: Request) -> Response:
         """Answers the mp4 (H.264 + AAC) itself.
@@ -76,7 +76,7 @@ def generate_routes(services: Services) -> APIRouter:
         "/api/generate",
         summary="Speech in, the address of the talking mp4 out",
         responses=problems(*JOB_PROBLEMS),
-        openapi_extra=job_body(settings, json=True),
+        openapi_extra=job_body(settings),
     )
     async def api_generate(request: Request) -> GenerateAnswer:
         """Makes the mp4, keeps it for a while, and answers where it is.

@@ -81,7 +81,7 @@ def picture_answer() -> dict[int | str, dict[str, Any]]:
     return {200: {"description": "The picture.", "content": content}}
 
 
-def job_body(settings: ApiSettings, json: bool) -> dict[str, Any]:
+def job_body(settings: ApiSettings) -> dict[str, Any]:
     """`openapi_extra=` of a route that takes a job."""
     content: dict[str, Any] = {
         MULTIPART: {
@@ -93,13 +93,12 @@ def job_body(settings: ApiSettings, json: bool) -> dict[str, Any]:
                     "value": {"audio": "(speech.mp3)", "portrait": "(face.jpg)", "stream": True},
                 },
             },
-        }
-    }
-    if json:
-        content[JSON] = {
+        },
+        JSON: {
             "schema": job_schema(settings, base64=True),
             "example": {"audio": "UklGRiQAAABXQVZF...", "fps": 25, "seed": 7},
-        }
+        },
+    }
     return {"requestBody": {"required": True, "content": content}}
 
 
