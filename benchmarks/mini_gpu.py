@@ -1,7 +1,7 @@
 """The stages of `mini` and the RIFE networks on a GPU as they are today: eager torch, no graphs, no own kernels but the tail.
 
-`python -m benchmarks.mini_gpu` makes `results/h200/mini.json`. Baseline of the `mini` rows, in the same run: the same stage on one thread of
-the same machine's CPU. RIFE rows have no baseline yet; they are the starting point for the fast path.
+`python -m benchmarks.mini_gpu` makes `results/h200/mini.json`. Baseline of the `mini` rows, in the same run: the same stage on
+one thread of the same machine's CPU. RIFE rows have no baseline yet; they are the starting point for the fast path.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -93,7 +94,7 @@ def measure(run: RunInfo) -> list[BenchmarkRecord]:
         net = build(f"rife/{version}").cuda().half()
         frames = torch.rand(2, 3, 512, 512, device="cuda", dtype=torch.float16)
         with torch.inference_mode():
-            samples = between_events_ms(lambda net=net, frames=frames: net(frames[:1], frames[1:], 0.5), count=4, per=1)
+            samples = between_events_ms(partial(net, frames[:1], frames[1:], 0.5), count=4)
         records.append(
             make_record(
                 run,
