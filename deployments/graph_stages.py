@@ -96,7 +96,7 @@ async def fetch_info(handles: StageHandles, family: str, budget_s: float) -> Sta
     """Ask the stages what a session must know; any stage may be starting meanwhile.
 
     Raises:
-        DeadlineExceededError: A stage did not come up in time.
+        TimeoutError: A stage did not come up in time.
     """
     async with asyncio.timeout(budget_s):
         audio, motion = await asyncio.gather(
@@ -120,9 +120,16 @@ def stage_info(family: str, audio: AudioFacts, motion: MotionFacts) -> StageInfo
 
 
 async def fetch_rife_facts(handles: StageHandles, budget_s: float) -> RifeFacts:
-    """What the interpolator can do; wakes it when it was scaled to zero."""
-    async with asyncio.timeout(budget_s):
-        facts: RifeFacts = await handles.rife.facts.remote()
+    """What the interpolator can do; wakes it when it was scaled to zero.
+
+    Raises:
+        DeadlineExceededError: It did not come up in time.
+    """
+    try:
+        async with asyncio.timeout(budget_s):
+            facts: RifeFacts = await handles.rife.facts.remote()
+    except TimeoutError as error:
+        raise DeadlineExceededError("rife", budget_s * 1000) from error
     return facts
 
 

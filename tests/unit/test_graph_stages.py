@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from ray.serve.exceptions import BackPressureError
 from deployments.affinity import preference
 from deployments.calls import AudioFacts, CallContext, MotionFacts, RifeFacts
 from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
-from deployments.graph_stages import call_stage, stage_info
+from deployments.graph_stages import StageHandles, call_stage, fetch_rife_facts, stage_info
 from deployments.placement import NoGpuError, choose_device
 from deployments.rife import check_rate
 from kernels.errors import InvalidInputError, LiveAnchorError
@@ -131,6 +132,12 @@ def test_facts_of_the_stages_become_the_sessions_info() -> None:
     info = stage_info("mini", AudioFacts("mini", 640, 1920), MotionFacts("mini", 8, 25))
     assert (info.hop_frames, info.context_samples, info.history_frames) == (8, 640, 25)
     assert info.doubles_in_motion_space
+
+
+def test_an_interpolator_that_does_not_come_up_is_a_typed_error() -> None:
+    rife = SimpleNamespace(facts=Method([60.0]))
+    with pytest.raises(DeadlineExceededError, match="rife"):
+        asyncio.run(fetch_rife_facts(StageHandles(None, None, None, rife), 0.01))  # type: ignore[arg-type]
 
 
 def test_fifty_frames_are_refused_where_nothing_makes_them() -> None:
