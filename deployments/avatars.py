@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 import fsspec
 
-from kernels.errors import LiveAnchorError
+from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.avatar_manifest import ARRAYS_FILE, MANIFEST_FILE, PREVIEW_FILE, BundleError, Manifest, read_manifest
 from pipeline.avatar_store import AvatarNotFoundError, AvatarStore, AvatarSummary, avatars_dir, check_avatar_id
 from pipeline.families import AvatarMaker
@@ -83,6 +83,19 @@ def open_avatar_store(uri: str) -> Avatars:
 def default_of(store: Avatars, maker: AvatarMaker) -> Avatar:
     """The family's default presenter, made into the store where it is missing."""
     return maker.default(cast(AvatarStore, store))  # it only asks for put, get, delete and root
+
+
+def check_family(avatar: Avatar, family: str) -> Avatar:
+    """The avatar itself, if the family that runs here can draw it.
+
+    Raises:
+        InvalidInputError: It cannot.
+    """
+    if avatar.family != family:
+        who = avatar.name or avatar.avatar_id
+        detail = f"{who} was registered for {avatar.family}, {family} runs here: register it again"
+        raise InvalidInputError("avatar_id", f"an avatar of the family {avatar.family}", f"one of {family}", detail)
+    return avatar
 
 
 class MirroredAvatarStore:

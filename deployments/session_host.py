@@ -14,7 +14,7 @@ from typing import Any
 from ray.serve import metrics
 from ray.serve.handle import DeploymentHandle
 
-from deployments.avatars import default_of, open_avatar_store
+from deployments.avatars import check_family, default_of, open_avatar_store
 from deployments.config import SessionHostSettings
 from deployments.errors import DeadlineExceededError, NotReadyError
 from deployments.file_job import prepare_job, run_job
@@ -91,7 +91,7 @@ class SessionHostReplica:
                 check_rate(
                     50, info.family, await fetch_rife_facts(self._handles, self._settings.deadlines.stage_call_s)
                 )
-            prepared = await asyncio.to_thread(prepare_job, job, self._presenter, self._settings)
+            prepared = await asyncio.to_thread(prepare_job, job, self._speaker, self._settings)
             stages = GraphStages(
                 self._handles,
                 info,
@@ -189,6 +189,10 @@ class SessionHostReplica:
             except TimeoutError as error:
                 raise DeadlineExceededError("start of the stages", budget_s * 1000) from error
         return self._info
+
+    def _speaker(self, avatar_id: str | None) -> Avatar:
+        """The presenter of a job: one that the stages here can draw."""
+        return check_family(self._presenter(avatar_id), self._settings.family)
 
     def _presenter(self, avatar_id: str | None) -> Avatar:
         if avatar_id:

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from deployments.avatars import check_family
 from engines.weights import WeightsFileError
 from kernels.errors import InvalidInputError
 from pipeline.families import FAMILIES, find_family
 from pipeline.local import LocalPipeline, register_source
+from pipeline.types import Avatar, FaceRect
 
 
 def test_every_family_is_found_and_others_are_refused() -> None:
@@ -30,3 +33,19 @@ def test_the_stages_of_mini_are_the_pipeline_s_own(tmp_path: Path) -> None:
     pipeline = LocalPipeline(tmp_path)
     assert pipeline.stages_of("mini") is pipeline.stages
     pipeline.close()
+
+
+def test_an_avatar_of_another_family_is_refused_by_name() -> None:
+    avatar = Avatar(
+        avatar_id="a" * 32,
+        family="mini",
+        name="Evening news",
+        canvas_rgb=np.zeros((2, 2, 3), np.uint8),
+        rect=FaceRect(0, 0, 2, 2),
+        crop_to_canvas=np.zeros((2, 3), np.float32),
+        mask=np.zeros((512, 512), np.float32),
+        tensors={},
+    )
+    assert check_family(avatar, "mini") is avatar
+    with pytest.raises(InvalidInputError, match="Evening news was registered for mini"):
+        check_family(avatar, "ditto")
