@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from engines.mesh_lattice import FACE_CELL, MOUTH_CELL
 

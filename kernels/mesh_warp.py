@@ -22,7 +22,7 @@ import functools
 import cv2
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 (the field's name for it)
+import torch.nn.functional as F
 
 from kernels.errors import InvalidInputError, ShapeError
 from kernels.remap import remap_bilinear

@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own idiom
+import torch.nn.functional as F
 
 from kernels.colour import ChromaName, ColourMatrix, check_chroma, colour_matrix
 from kernels.errors import InvalidInputError, ShapeError

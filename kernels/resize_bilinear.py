@@ -10,7 +10,7 @@ bilinear do.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own idiom
+import torch.nn.functional as F
 
 from kernels.errors import InvalidInputError, ShapeError
 from kernels.rgb_to_nv12 import round_to_u8

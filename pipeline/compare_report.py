@@ -98,7 +98,7 @@ class VideoComparison:
         return {name: _plain(value) for name, value in dataclasses.asdict(self).items()}
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a dataclass holds
+def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, 5) if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own idiom
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engines.networks import build

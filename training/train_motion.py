@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own idiom
+import torch.nn.functional as F
 from torch import Tensor
 
 from engines.control_points import CONTROL_POINTS, Unit

@@ -7,7 +7,7 @@ clone the canvas; assign the three parts. BT.601 limited range, truncated.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own idiom
+import torch.nn.functional as F
 
 
 def five_pass_splice(face: torch.Tensor, canvas: torch.Tensor, x: int, y: int) -> torch.Tensor:

@@ -6,7 +6,7 @@ Source of the formula: Ditto's LMDM (`ditto.md` section 2.6). Parameter names eq
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own idiom
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 

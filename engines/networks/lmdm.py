@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own idiom
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engines.networks.attention import Attention, Rotary

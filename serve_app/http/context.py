@@ -100,7 +100,7 @@ class ContextMiddleware:
 
         try:
             await self._app(scope, receive, send_with_headers)
-        except Exception as error:  # noqa: BLE001  # the last line: whatever nobody foresaw is a 500 that says so
+        except Exception as error:  # the last line: whatever nobody foresaw is a 500 that says so
             where = "".join(
                 traceback.format_tb(error.__traceback__)
             )  # lines of code; no values, which may be anybody's content

@@ -144,7 +144,7 @@ def chromium(path: str, microphone: Path) -> Iterator[Page]:
         )  # fmt: skip
         try:
             port = _port(Path(profile) / "DevToolsActivePort", process)
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=10) as answer:  # noqa: S310  # our own browser
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=10) as answer:  # our own browser
                 target = next(one for one in json.load(answer) if one["type"] == "page")
             with connect(target["webSocketDebuggerUrl"], max_size=2**26) as socket:
                 yield Page(socket)

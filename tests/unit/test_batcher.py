@@ -386,7 +386,7 @@ def test_closing_fails_everyone_who_waits() -> None:
 
 
 def test_errors_survive_the_way_between_processes() -> None:
-    import pickle  # noqa: S403  # the transport between replicas pickles; this is what it does to errors
+    import pickle  # the transport between replicas pickles; this is what it does to errors
 
     for error in (
         DeadlineExceededError("renderer", 80.0),

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from engines.mesh_deform import Pose, build_pose, invert, posed_displacement
 from engines.mesh_lattice import FACE_CELL, MOUTH_CELL

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own idiom
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engines.networks.mini.log_mel import FRAME_SAMPLES, HOP_SAMPLES, LogMel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own idiom
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 SLOPE: Final = 0.2

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own idiom
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engines.networks.rife.blocks import IFBlock, PlainEncoder, StackedEncoder
