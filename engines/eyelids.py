@@ -132,7 +132,7 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
     Returns:
         uint8 (n, h, w, 3).
     """
-    height, width = eye.sheet_ramp.shape
+    height = eye.sheet_ramp.shape[0]
     rows = torch.arange(height, device=lids.device, dtype=torch.float32)[:, None]
     total = (lids[:, 0] - lids[:, 1]).clamp(min=1.0)
     up, low = (lids[:, 0] / total)[:, None, None], (lids[:, 1] / total)[:, None, None]

@@ -113,8 +113,8 @@ def build_lip_lines(frame: FaceFrame, crop: U8) -> LipLines:
     u = np.linspace(-1.6, 1.6, 321)
     corners = (float(min(u_up[0], -0.5)), float(max(u_up[-1], 0.5)))
     inner = (u > u_up[0]) & (u < u_up[-1])
-    upper = _continue_line(frame, u, u_up, v_up)
-    lower = _continue_line(frame, u, u_lo, v_lo)
+    upper = _continue_line(u, u_up, v_up)
+    lower = _continue_line(u, u_lo, v_lo)
     middle = np.abs(u) < 0.35
     gap = float((lower - upper)[middle].mean())
     if gap < CLOSED_GAP * frame.mouth_width:
@@ -124,9 +124,9 @@ def build_lip_lines(frame: FaceFrame, crop: U8) -> LipLines:
     return LipLines(u, upper, lower, False, gap, corners)
 
 
-def _continue_line(frame: FaceFrame, u: F64, knots_u: F64, knots_v: F64) -> F64:
+def _continue_line(u: F64, knots_u: F64, knots_v: F64) -> F64:
     """A lip edge through the inner contour, both outer corners and a short, flattening stretch beyond them."""
-    rise = 0.25 * (knots_v[[0, -1]] - 0.0)
+    rise = 0.25 * knots_v[[0, -1]]
     order = np.argsort(knots_u)
     xs = np.concatenate([[-1.6, -1.0], knots_u[order], [1.0, 1.6]])
     ys = np.concatenate([[-rise[0], 0.0], knots_v[order], [0.0, -rise[1]]])

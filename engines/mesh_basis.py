@@ -90,7 +90,7 @@ def _lip_residual(frame: FaceFrame, common: Handles, lip: Handles, points: F64, 
     half = frame.mouth_width / 2
     _, nose_v = frame.to_mouth(frame.points[list(topology.NOSE_BASE)])
     _, chin_v = frame.to_mouth(frame.points[topology.CHIN])
-    lip_u, lip_v = frame.to_mouth(lip.points)
+    _, lip_v = frame.to_mouth(lip.points)
     if upper_side:
         top, bottom = NOSE_GIVE * min(float(nose_v.mean()), float(lip_v.min()) - 0.12 * half), 1.5 * half
     else:

@@ -77,7 +77,7 @@ def draw_interior(frame: FaceFrame, lips: LipLines, crop: U8, fine_rgb: U8, grid
     bend = _bend(x, curl)
     upper = _teeth(x, drop - bend - y, UPPER_BOUNDS, UPPER_LIFT, width, TOOTH_HEIGHT, 1.0, 0.75)
     lower = _teeth(x, y - (INCISAL_DROP - 0.065) + 0.5 * bend, LOWER_BOUNDS, LOWER_LIFT, width, 0.16, 0.88, 0.0)
-    tongue = _tongue(x, y, width)
+    tongue = _tongue(x, y)
     upper[..., :3] *= tint
     lower[..., :3] *= tint
     tongue[..., :3] *= tone
@@ -164,7 +164,7 @@ def _teeth(x: F64, depth: F64, bounds: F64, lift: F64, width: float, height: flo
     return np.concatenate([rgb, 255.0 * alpha[..., None]], axis=-1)
 
 
-def _tongue(x: F64, y: F64, width: float) -> F64:
+def _tongue(x: F64, y: F64) -> F64:
     """A soft mound behind the lower teeth."""
     across = x / 0.40
     top = -0.15 + 0.17 * across**2
