@@ -8,6 +8,7 @@ import numpy as np
 
 from deployments.calls import AudioFacts, CallContext, StageStats
 from deployments.config import StageSettings
+from deployments.logs import configure_replica_logs
 from deployments.placement import take_place
 from deployments.stage_worker import StageWorker
 from kernels.errors import LiveAnchorError, ShapeError
@@ -27,6 +28,7 @@ class AudioFeaturesReplica:
     """
 
     def __init__(self, settings: StageSettings) -> None:
+        configure_replica_logs()
         model = settings.model
         self._family = find_family(model.family)
         self._stage = self._family.load_audio(model.weights_dir, take_place(model), model.threads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deployments.calls import CallContext, MotionFacts, StageStats
 from deployments.config import StageSettings
+from deployments.logs import configure_replica_logs
 from deployments.placement import take_place
 from deployments.stage_worker import StageWorker
 from pipeline.families import find_family
@@ -25,6 +26,7 @@ class MotionDiffusionReplica:
     """
 
     def __init__(self, settings: StageSettings) -> None:
+        configure_replica_logs()
         model = settings.model
         self._name = model.family
         self._family = find_family(model.family)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from deployments.avatars import default_of, open_avatar_store
 from deployments.calls import CallContext, StageStats
 from deployments.config import RendererSettings
+from deployments.logs import configure_replica_logs
 from deployments.placement import take_place
 from deployments.stage_worker import StageWorker
 from kernels.errors import LiveAnchorError
@@ -27,6 +28,7 @@ class RendererReplica:
     """
 
     def __init__(self, settings: RendererSettings) -> None:
+        configure_replica_logs()
         self._store = open_avatar_store(settings.avatars)
         model = settings.model
         family = find_family(model.family)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deployments.calls import RifeFacts
 from deployments.config import StageSettings
+from deployments.logs import configure_replica_logs
 from kernels.errors import InvalidInputError
 
 _DOUBLES_ITSELF: frozenset[str] = frozenset({"mini"})
@@ -34,6 +35,7 @@ class RifeReplica:
     """
 
     def __init__(self, settings: StageSettings) -> None:
+        configure_replica_logs()
         self._family = settings.model.family
 
     def facts(self) -> RifeFacts:

@@ -20,6 +20,7 @@ from deployments.errors import DeadlineExceededError, NotReadyError
 from deployments.file_job import prepare_job, run_job
 from deployments.graph_stages import GraphStages, StageHandles, fetch_info, fetch_rife_facts
 from deployments.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
+from deployments.logs import configure_replica_logs
 from deployments.rife import check_rate, doubles_in_motion_space
 from deployments.stage_worker import replica_id
 from pipeline.avatar_store import AvatarSummary
@@ -55,6 +56,7 @@ class SessionHostReplica:
         settings: SessionHostSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        configure_replica_logs()
         self._handles = StageHandles(audio_features, motion_diffusion, renderer, rife)
         self._settings = settings
         self._clock = clock

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
+from deployments.logs import configure_replica_logs
 from serve_app.http.api import create_api
 from serve_app.http.ray_host import RayHost
 from serve_app.http.ray_mirror import RayMirror
@@ -23,6 +24,7 @@ class _Ingress:
     """
 
     def __init__(self, host: DeploymentHandle[Any], settings: ApiSettings) -> None:
+        configure_replica_logs()
         self._host = host
         self._settings = settings.model_copy(update={"proxy_echoes_request_id": True})
 
