@@ -20,7 +20,7 @@ def replayed_ms(launches: Sequence[Launch], *, repeats: int = 1, samples: int = 
         repeats: How often the whole sequence is captured; so many that a replay takes a good part of a millisecond.
         samples: Replays that are timed, one number each, after four that are not.
     """
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch's own, without types
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for launch in launches:
@@ -46,7 +46,7 @@ def between_events_ms(work: Launch, *, count: int, per: int = 1, samples: int = 
     """
     times = []
     for sample in range(samples + 4):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]  # torch's own, without types
         torch.cuda.synchronize()
         begin.record()
         for _ in range(count):

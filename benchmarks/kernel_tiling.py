@@ -52,7 +52,7 @@ def main() -> None:
         for shape in tilings:
             tiling = Tiling(*shape)
             launches: list[Callable[[], object]] = [
-                lambda f=f, c=c, t=tiling: splice(f, c, ROI_X, ROI_Y, 1.0, BT709, "mean", tiling=t)  # type: ignore[misc]
+                lambda f=f, c=c, t=tiling: splice(f, c, ROI_X, ROI_Y, 1.0, BT709, "mean", tiling=t)  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
                 for f, c in zip(faces, canvases, strict=True)
             ]
             _keep(times, path, f"{name} {shape}", launches, max(1, 60 // count))
@@ -63,7 +63,7 @@ def main() -> None:
     for shape in TAIL_TILINGS:
         tiling = Tiling(*shape)
         launches = [
-            lambda s=s, t=tiling: composite_into(  # type: ignore[misc]
+            lambda s=s, t=tiling: composite_into(  # type: ignore[misc]  # as above
                 s.crops, s.addresses, s.affine, largest, plan.colour, plan.chroma, tiling=t
             )
             for s in sets
@@ -72,7 +72,7 @@ def main() -> None:
     volume = torch.randn(BATCH, 4, 16, 64, 64, device="cuda").half()
     grid = torch.rand(BATCH * 22, 16, 64, 64, 3, device="cuda") * 0.05 + _identity()
     for block, warps in VOLUME_TILINGS:
-        launches = [lambda b=block, w=warps: sample(volume, grid, block=b, warps=w)]  # type: ignore[misc]
+        launches = [lambda b=block, w=warps: sample(volume, grid, block=b, warps=w)]  # type: ignore[misc]  # as above
         _keep(times, path, f"sparse_motions {(block, warps)}", launches, 10)
 
 

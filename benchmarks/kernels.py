@@ -73,14 +73,14 @@ def measure_splice() -> Measurements:
             "max_difference_from_five_pass": _difference(compat, old),
             "ms": replayed_ms(
                 [
-                    lambda f=f, c=c: nv12_splice(f, c, ROI_X, ROI_Y, white=255.0)  # type: ignore[misc]
+                    lambda f=f, c=c: nv12_splice(f, c, ROI_X, ROI_Y, white=255.0)  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
                     for f, c in zip(faces, canvases, strict=True)
                 ],
                 repeats=max(1, 96 // count),
             ),
             "five_pass_ms": replayed_ms(
                 [
-                    lambda f=f, c=c: five_pass_splice(f, c, ROI_X, ROI_Y)  # type: ignore[misc]
+                    lambda f=f, c=c: five_pass_splice(f, c, ROI_X, ROI_Y)  # type: ignore[misc]  # as above
                     for f, c in zip(faces, canvases, strict=True)
                 ]
             ),
@@ -119,8 +119,8 @@ def measure_composite() -> Measurements:
             _difference(sets[0].canvases[:, ROI_Y : ROI_Y + ROI_H, columns], luma),
             _difference(sets[0].canvases[:, height + ROI_Y // 2 : height + (ROI_Y + ROI_H) // 2, columns], chroma),
         ),
-        "ms": replayed_ms([lambda s=s: ours(s) for s in sets], repeats=max(1, 48 // len(sets))),  # type: ignore[misc]
-        "eager_ms": replayed_ms([lambda s=s: eager(s) for s in sets]),  # type: ignore[misc]
+        "ms": replayed_ms([lambda s=s: ours(s) for s in sets], repeats=max(1, 48 // len(sets))),  # type: ignore[misc]  # as above
+        "eager_ms": replayed_ms([lambda s=s: eager(s) for s in sets]),  # type: ignore[misc]  # as above
     }
 
 
@@ -162,17 +162,17 @@ def measure_volumes() -> Measurements:
         want = grid_sample_3d_torch(volume, grid).float()
         found[name] = {
             "relative_error": float((grid_sample_3d(volume, grid).float() - want).norm() / want.norm()),
-            "ms": replayed_ms([lambda v=volume, g=grid: grid_sample_3d(v, g)], repeats=20),  # type: ignore[misc]
+            "ms": replayed_ms([lambda v=volume, g=grid: grid_sample_3d(v, g)], repeats=20),  # type: ignore[misc]  # as above
             "torch_half_grid_ms": replayed_ms(
                 [
-                    lambda v=volume, g=half_grid, k=grids: torch.nn.functional.grid_sample(  # type: ignore[misc]
+                    lambda v=volume, g=half_grid, k=grids: torch.nn.functional.grid_sample(  # type: ignore[misc]  # as above
                         v.repeat_interleave(k, dim=0), g, align_corners=False
                     )
                 ],
                 repeats=20,
             ),
             "torch_float32_ms": replayed_ms(
-                [lambda v=volume, g=grid: grid_sample_3d_torch(v, g)],  # type: ignore[misc]
+                [lambda v=volume, g=grid: grid_sample_3d_torch(v, g)],  # type: ignore[misc]  # as above
                 repeats=10,
             ),
         }

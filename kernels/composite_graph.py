@@ -151,7 +151,7 @@ class CompositeGraph:
             composite_into(self.crops, self._addresses, self._affine, self._largest, self._matrix, self._chroma)
 
         with torch.cuda.device(self._device):
-            side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch's own, without types
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 launch()  # compiles; the empty table draws nothing

@@ -197,8 +197,8 @@ def _to_avatar(manifest: Manifest, arrays: dict[str, NDArray[np.generic]]) -> Av
         name=manifest.name,
         canvas_rgb=canvas,  # type: ignore[arg-type]  # check_avatar proves the element types
         rect=FaceRect(**manifest.rect.model_dump()),
-        crop_to_canvas=arrays["crop_to_canvas"],  # type: ignore[arg-type]
-        mask=arrays["mask"],  # type: ignore[arg-type]
+        crop_to_canvas=arrays["crop_to_canvas"],  # type: ignore[arg-type]  # likewise
+        mask=arrays["mask"],  # type: ignore[arg-type]  # likewise
         tensors={k.removeprefix(_TENSOR_PREFIX): v for k, v in arrays.items() if k.startswith(_TENSOR_PREFIX)},
     )
 

@@ -203,7 +203,7 @@ def standalone_context(codec_name: str) -> VideoCodecContext:
     import av
 
     try:
-        return av.CodecContext.create(codec_name, "w")  # type: ignore[return-value]
+        return av.CodecContext.create(codec_name, "w")  # type: ignore[return-value]  # a video codec gives a video context
     except ValueError as error:
         raise EncoderError(f"{codec_name} is not part of the installed FFmpeg") from error
 

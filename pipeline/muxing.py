@@ -188,7 +188,7 @@ class MuxedMp4(ABC):
         timescale = lcm(self._format.rate.numerator, self._voice_rate_hz or 1)
         options = {"movie_timescale": str(timescale)} if timescale <= MAX_TIMESCALE else {}
         self._container = self._open_container(options)
-        self._video: VideoStream = self._container.add_stream(codec_name, rate=self._format.rate)  # type: ignore[assignment]
+        self._video: VideoStream = self._container.add_stream(codec_name, rate=self._format.rate)  # type: ignore[assignment]  # a video codec gives a video stream
         return self._video.codec_context
 
     def _new_audio_stream(self, voice: F32, settings: EncoderSettings) -> AudioStream:

@@ -184,7 +184,7 @@ def service_url(found: dict[str, Any]) -> str | None:
         return None
     options = found.get("http_options") or {}
     host = options.get("host") or "127.0.0.1"
-    return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{options.get('port') or 8000}"  # noqa: S104
+    return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{options.get('port') or 8000}"  # noqa: S104  # compared, not bound
 
 
 def is_deployed(found: dict[str, Any]) -> bool:

@@ -60,7 +60,7 @@ def motion_of_clips(engines: MiniEngines, pcms: Sequence[F32], seed: int = 0) ->
 
 def gap_of(motion: F32) -> F32:
     """Commanded inner-lip gap in mouth widths (n,) of motion (n, 265)."""
-    exp = torch.from_numpy(motion[:, EXP]).unflatten(-1, (21, 3))  # type: ignore[no-untyped-call]
+    exp = torch.from_numpy(motion[:, EXP]).unflatten(-1, (21, 3))  # type: ignore[no-untyped-call]  # torch's own, without types
     return np.asarray(mouth_gap(exp).numpy(), dtype=np.float32)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
 WEB_DIR: Final = Path(__file__).resolve().parent.parent / "web"
@@ -16,11 +16,11 @@ _REVALIDATE: Final = {"Cache-Control": "no-cache"}
 class _Static(StaticFiles):
     """Static files that browsers ask about again (by ETag) instead of keeping an old page after an upgrade."""
 
-    def file_response(self, *args: object, **kwargs: object) -> FileResponse:
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
         """See Starlette."""
-        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
+        response = super().file_response(*args, **kwargs)
         response.headers["Cache-Control"] = "no-cache"
-        return response  # type: ignore[return-value]
+        return response
 
 
 def install_web(api: FastAPI) -> None:
