@@ -60,6 +60,7 @@ class DittoConfig(BaseModel):
         crop_flag_do_rot: Whether the crop is turned upright.
         smo_k_s: Width of the mean filter over a template video's motion.
         emo: A class, several, a sequence of these, or float32 (m, 8).
+        eye_f0_mode: The eyes of a template video's first frame condition every frame.
         ch_info: Reference character.
         overlap_v2: Frames shared by neighbouring motion windows.
         fix_kp_cond: Every n-th window starts from the source again; 0 never.
@@ -85,6 +86,7 @@ class DittoConfig(BaseModel):
     crop_flag_do_rot: bool = True
     smo_k_s: int = Field(13, ge=0, le=101)
     emo: Any = 4
+    eye_f0_mode: bool = False
     ch_info: Character | None = None
     overlap_v2: int = Field(10, ge=1, le=79)
     fix_kp_cond: int = Field(0, ge=0)

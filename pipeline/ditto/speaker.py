@@ -60,6 +60,8 @@ def make_speaker(
     """
     if not config.relative_d:
         raise InvalidInputError("relative_d", "False", "True", "live sessions drive by differences only")
+    if config.eye_f0_mode:
+        eye_open, eye_ball = eye_open[:1], eye_ball[:1]
     drives_eyes = is_image if config.drive_eye is None else config.drive_eye
     blink = config.delta_eye_arr if drives_eyes and config.delta_eye_arr is not None else np.zeros((0, 63), np.float32)
     drive = _drive(source_motion[0], config, is_image)

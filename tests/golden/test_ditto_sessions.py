@@ -22,7 +22,7 @@ from pipeline.ditto.motion_diffusion import (
 )
 from pipeline.ditto.speaker import Speaker
 from pipeline.types import F32, FeatureRows
-from tests.golden.support import FILL, SALT, filled
+from tests.golden.support import FILL, SALT, filled, golden, normal
 
 STEPS = 2
 HOPS = 2
@@ -87,3 +87,13 @@ def test_interleaved_sessions_equal_lone_ones_bit_for_bit_and_batched_ones_close
         assert error <= 1e-5 * np.abs(expected[session]).max(), error
     assert np.abs(expected[0] - expected[1]).max() > 0.1
     assert torch.get_num_threads() == 1
+
+
+def test_the_sampler_is_the_reference_s(one_thread: None) -> None:
+    lmdm = filled("lmdm")
+    assert isinstance(lmdm, Lmdm)
+    noise = torch.stack([normal(f"ddim/10/randn/{k}", (1, 80, 265)) for k in range(10)], dim=1)
+    cond_frame, cond = normal("ddim/cond_frame", (1, 265), 0.5), normal("ddim/cond", (1, 80, 1103), 0.5)
+    with torch.inference_mode():
+        x = MotionSampler(lmdm, 10)(cond_frame, cond, noise)
+    np.testing.assert_allclose(x.numpy(), golden("ddim_10")["x"], atol=5e-4, rtol=0)

@@ -83,6 +83,7 @@ def test_a_template_video_keeps_every_frame_and_smooths_its_motion(tmp_path: Pat
     raw = unpack(video_avatar(4, smo_k_s=1)).motion
     assert np.ptp(raw, axis=0).max() > np.ptp(tensors.motion, axis=0).max() or np.allclose(raw, raw[0])
     assert tensors.speaker.eye_open.shape == (4, 2)
+    assert unpack(video_avatar(4, eye_f0_mode=True)).speaker.eye_open.shape == (1, 2)
 
 
 def test_the_identity_is_the_content() -> None:
