@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
 from engines import mesh_topology as topology
+from engines.easing import ease, smoothstep
 from engines.face_frame import FaceFrame
 from engines.mouth_layers import TEXTURE_SCALE
 from kernels.mesh_warp import mesh_warp
@@ -93,11 +94,11 @@ def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
     opening = lower - upper
     rows = np.arange(height, dtype=np.float64)[:, None]
     lid_room = np.maximum(upper - (brow_y - y0), 0.25 * tall + 4.0)
-    taper = _smooth(0.05, 0.45, opening / tall)
-    ramp = _smooth(0.0, 1.0, (rows - (upper - 0.60 * lid_room)) / (0.34 * lid_room)) * taper
+    taper = smoothstep(0.05, 0.45, opening / tall)
+    ramp = smoothstep(0.0, 1.0, (rows - (upper - 0.60 * lid_room)) / (0.34 * lid_room)) * taper
     iris_x, iris_y, radius = _find_iris(patch, upper, lower, span)
     distance = np.hypot(columns[None, :] - iris_x, rows - iris_y) / radius
-    iris = 1.0 - _smooth(1.0, 2.1, distance)
+    iris = 1.0 - smoothstep(1.0, 2.1, distance)
     crease = 0.15 * np.exp(-(((rows - (upper - 0.42 * lid_room)) / (0.10 * lid_room + 1.0)) ** 2)) * taper
     middle = (columns - (x_min + x_max) / 2 + x0) / (0.5 * span)
     sheet = _lid_sheet(patch, upper, lower, lid_room, tall) * ((1.03 - 0.09 * middle**2) * (1.0 - crease))[..., None]
@@ -136,7 +137,7 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
     rows = torch.arange(height, device=lids.device, dtype=torch.float32)[:, None]
     total = (lids[:, 0] - lids[:, 1]).clamp(min=1.0)
     up, low = (lids[:, 0] / total)[:, None, None], (lids[:, 1] / total)[:, None, None]
-    closing = _ease(up * (1.0 / 0.35))
+    closing = ease(up * (1.0 / 0.35))
     tall = eye.strip[2]
     margin = eye.upper + up * eye.opening
     bottom = eye.upper + (1.0 + low) * eye.opening
@@ -149,9 +150,9 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
     ball = ball * (1.0 - 0.30 * closing * torch.exp((above / (0.22 * tall)).clamp(max=0.0)))[:, None]
 
     thick = eye.strip[0] / (1.0 + LASH_THINNING * closing)
-    strip_weight = (1.0 - _ease((above / thick - 0.45) * (1.0 / 0.55))) * _ease(1.0 + above / eye.strip[1])
+    strip_weight = (1.0 - ease((above / thick - 0.45) * (1.0 / 0.55))) * ease(1.0 + above / eye.strip[1])
     strip_weight = strip_weight * torch.maximum(eye.taper, 1.0 - closing)
-    fall = 1.0 - _ease((rows - bottom) / (0.95 * tall))
+    fall = 1.0 - ease((rows - bottom) / (0.95 * tall))
     below = _shifted(eye, -low * eye.opening * fall)
     lashes = _shifted(eye, -up * eye.opening - (LASH_THINNING * closing) * above.clamp(min=0.0))
 
@@ -160,7 +161,7 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
     shading = 1.0 + closing * eye.taper * (0.05 - 0.22 * (depth - 0.45) ** 2)
     lid = torch.lerp(eye.source_planar, eye.sheet * shading[:, None], sheet_weight[:, None])
 
-    slit = _ease(eye.opening * 0.25)
+    slit = ease(eye.opening * 0.25)
     open_top = (0.5 - above * (1.0 / 1.6)).clamp(0.0, 1.0)
     open_bottom = ((bottom - rows) * (1.0 / 1.6) + 0.5).clamp(0.0, 1.0) * slit
     picture = torch.lerp(below, ball, open_bottom[:, None])
@@ -179,17 +180,6 @@ def _shifted(eye: EyePatch, down: torch.Tensor) -> torch.Tensor:
 def _planar(picture: torch.Tensor) -> torch.Tensor:
     """uint8 (n, h, w, 3) -> contiguous float32 (n, 3, h, w)."""
     return picture.permute(0, 3, 1, 2).contiguous().float()
-
-
-def _ease(t: torch.Tensor) -> torch.Tensor:
-    t = t.clamp(0.0, 1.0)
-    return t * t * (3.0 - 2.0 * t)
-
-
-def _smooth(edge0: float, edge1: float, value: F64) -> F64:
-    t = np.clip((value - edge0) / (edge1 - edge0), 0.0, 1.0)
-    result: F64 = t * t * (3 - 2 * t)
-    return result
 
 
 def _margin(knots: F64, columns: F64) -> F64:
@@ -237,7 +227,7 @@ def _extend_eyeball(patch: F64, upper: F64, lower: F64, iris_distance: F64) -> F
     luma = patch.mean(-1)
     bright = white & (luma >= np.percentile(luma[white], 50))
     sclera = np.median(patch[bright], axis=0) * 0.92
-    hidden = _smooth(0.0, 2.5, rows - (bottom + 0.5)) * _smooth(0.96, 1.12, iris_distance)
+    hidden = smoothstep(0.0, 2.5, rows - (bottom + 0.5)) * smoothstep(0.96, 1.12, iris_distance)
     result = result * (1 - hidden[..., None]) + sclera * hidden[..., None]
     return result
 
@@ -270,7 +260,7 @@ def _lid_sheet(patch: F64, upper: F64, lower: F64, lid_room: F64, tall: float) -
     # a shadow, a brow or a spectacle frame above the eye is not the lid's colour
     level = np.clip(bottom.mean(-1, keepdims=True) * 0.86 / np.maximum(top.mean(-1, keepdims=True), 1.0), 1.0, 1.15)
     top = top * level
-    t = _smooth(0.0, 1.0, (rows - upper_to) / np.maximum(lower_from - upper_to, 1.0))[..., None]
+    t = smoothstep(0.0, 1.0, (rows - upper_to) / np.maximum(lower_from - upper_to, 1.0))[..., None]
     mixed = 0.55 * top + 0.45 * bottom
     result: F64 = 0.985 * (mixed * (1 - t) + (0.3 * mixed + 0.7 * bottom) * t)
     return result

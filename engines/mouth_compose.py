@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from engines import mesh_topology as topology
+from engines.easing import ease
 from engines.face_frame import FaceFrame, LipLines
 from engines.mesh_deform import Deformation, Pose
 from engines.mesh_lattice import Lattice
@@ -174,7 +175,7 @@ def compose_mouth(
     width = mouth.mouth_width
     up_edge = (up[:, 3:] - DISTANCE_ZERO) * (1.0 / DISTANCE_GAIN)
     low_edge = (low[:, 3:] - DISTANCE_ZERO) * (1.0 / DISTANCE_GAIN)
-    opening = _ease(motion.gap / 0.07)[:, None, None, None]
+    opening = ease(motion.gap / 0.07)[:, None, None, None]
     protrusion = motion.protrusion[:, None, None, None]
 
     skull = _rigid_backward(mouth, box, pose, deformation, torch.zeros_like(jaw))
@@ -267,8 +268,3 @@ def _planar(picture: torch.Tensor) -> torch.Tensor:
 def _lip_shade(edge: torch.Tensor, amount: torch.Tensor) -> torch.Tensor:
     """Darkening of a lip towards its edge: the wet inner side when open, the line of contact when closed."""
     return 1.0 - amount * torch.exp((edge + 0.5).clamp(min=0.0) * (-1.0 / 1.8))
-
-
-def _ease(t: torch.Tensor) -> torch.Tensor:
-    t = t.clamp(0.0, 1.0)
-    return t * t * (3.0 - 2.0 * t)

@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.easing import smoothstep
 from engines.face_frame import FaceFrame, LipLines
 from engines.mesh_handles import UPPER_LIP_CLOSING
 from engines.mouth_layers import TextureGrid
@@ -82,7 +83,7 @@ def draw_interior(frame: FaceFrame, lips: LipLines, crop: U8, fine_rgb: U8, grid
     lower[..., :3] *= tint
     tongue[..., :3] *= tone
     if own is not None:
-        upper[..., 3] *= 1.0 - _smooth(0.7, 1.0, own.share)
+        upper[..., 3] *= 1.0 - smoothstep(0.7, 1.0, own.share)
         upper[..., :3] *= 0.95
         upper = _stack(upper, own.rgba)
     return InteriorTextures(_to_u8(upper), _to_u8(_stack(tongue, lower)), CAVITY * (0.35 + 0.65 * tone))
@@ -104,12 +105,6 @@ def _bend(x: F64, curl: float) -> F64:
 
 def _to_u8(rgba: F64) -> U8:
     return np.clip(np.round(rgba), 0, 255).astype(np.uint8)
-
-
-def _smooth(edge0: float, edge1: float, value: F64) -> F64:
-    t = np.clip((value - edge0) / (edge1 - edge0), 0.0, 1.0)
-    result: F64 = t * t * (3 - 2 * t)
-    return result
 
 
 def _tone(frame: FaceFrame, crop: U8) -> F64:
@@ -144,21 +139,23 @@ def _teeth(x: F64, depth: F64, bounds: F64, lift: F64, width: float, height: flo
     rounding = 0.009 * np.abs(2 * t - 1) ** 3.5
     inside = depth - lift[tooth] - rounding
     texel = 1.0 / width
-    alpha = _smooth(-0.9 * texel, 1.1 * texel, inside) * (1.0 - _smooth(bounds[-1] - 0.03, bounds[-1], across))
+    alpha = smoothstep(-0.9 * texel, 1.1 * texel, inside) * (1.0 - smoothstep(bounds[-1] - 0.03, bounds[-1], across))
     angle = np.clip(across / (bounds[-1] * 1.08), 0.0, 1.0)
     shade = light * (0.30 + 0.70 * np.sqrt(1.0 - angle**2))
     to_side = np.minimum(across - left, right - across)
     to_side = np.where((tooth == 0) & (across - left < right - across), across, to_side)
-    groove = 1.0 - 0.13 * np.exp(-((to_side / (1.0 * texel)) ** 2)) * _smooth(0.0, 0.05, inside)
+    groove = 1.0 - 0.13 * np.exp(-((to_side / (1.0 * texel)) ** 2)) * smoothstep(0.0, 0.05, inside)
     bulge = 1.0 - 0.07 * (2 * t - 1) ** 2
     edge = 1.0 - 0.12 * np.exp(-((inside / 0.016) ** 2))
-    root = 1.0 - 0.25 * _smooth(0.3 * height, height, inside)
+    root = 1.0 - 0.25 * smoothstep(0.3 * height, height, inside)
     rgb = IVORY * (shade * groove * bulge * edge * root)[..., None]
     scallop = height - 0.03 * np.abs(2 * t - 1) ** 2
-    gum = _smooth(-1.2 * texel, 1.2 * texel, inside - scallop)[..., None]
+    gum = smoothstep(-1.2 * texel, 1.2 * texel, inside - scallop)[..., None]
     rgb = rgb * (1 - gum) + (GUM * (0.9 * shade)[..., None]) * gum
     if shadow > 0:
-        below = shadow * np.exp(np.minimum(inside, 0.0) / 0.03) * (1.0 - _smooth(bounds[-1] - 0.06, bounds[-1], across))
+        below = (
+            shadow * np.exp(np.minimum(inside, 0.0) / 0.03) * (1.0 - smoothstep(bounds[-1] - 0.06, bounds[-1], across))
+        )
         rgb = rgb * alpha[..., None] + np.array([26.0, 10.0, 10.0]) * (1.0 - alpha[..., None])
         alpha = np.maximum(alpha, below)
     return np.concatenate([rgb, 255.0 * alpha[..., None]], axis=-1)
@@ -169,8 +166,8 @@ def _tongue(x: F64, y: F64) -> F64:
     across = x / 0.40
     top = -0.15 + 0.17 * across**2
     inside = y - top
-    alpha = _smooth(-0.02, 0.05, inside) * (1.0 - _smooth(0.75, 1.05, np.abs(across)))
-    light = 0.50 + 0.50 * _smooth(0.0, 0.16, inside)
+    alpha = smoothstep(-0.02, 0.05, inside) * (1.0 - smoothstep(0.75, 1.05, np.abs(across)))
+    light = 0.50 + 0.50 * smoothstep(0.0, 0.16, inside)
     light = light * (1.0 - 0.35 * across**2) * (1.0 - 0.10 * np.exp(-((x / 0.02) ** 2)))
     rgb = TONGUE * np.clip(light, 0.0, 1.0)[..., None]
     return np.concatenate([rgb, 245.0 * alpha[..., None]], axis=-1)
@@ -205,7 +202,9 @@ def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64) -> _OwnT
     soft = cv2.GaussianBlur(fine_rgb, (0, 0), 1.2).astype(np.float64)
     green = soft[..., 1] / np.maximum(soft[..., 0], 1.0)  # teeth are white, lips are red
     white = float(np.percentile(green[inside & (luma > 0.7 * bright)], 70))
-    teeth = _smooth(0.40 * bright, 0.60 * bright, soft.mean(-1)) * _smooth(white - 0.13, white - 0.07, green) * inside
+    teeth = (
+        smoothstep(0.40 * bright, 0.60 * bright, soft.mean(-1)) * smoothstep(white - 0.13, white - 0.07, green) * inside
+    )
     solid = teeth > 0.5
     rows = np.arange(teeth.shape[0])[:, None]
     first = np.where(solid.any(0), np.argmax(solid, axis=0), 0) + 2
@@ -224,7 +223,7 @@ def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64) -> _OwnT
 
     top, height = across(first), across(tall)
     share = cv2.GaussianBlur((kept > 0).astype(np.float64)[None], (0, 0), 3.0)[0]
-    share = _smooth(0.25, 0.95, share)
+    share = smoothstep(0.25, 0.95, share)
     reach = np.maximum(0.6 * height, 1.0)
     phase = np.mod(np.maximum(top - rows, 0), 2 * reach)
     source_row = np.where(rows < top, top + np.minimum(phase, 2 * reach - phase), rows)
