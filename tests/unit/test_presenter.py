@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engines.home import face_weights_dir
 from kernels.errors import InvalidInputError
 from pipeline.avatar_store import AvatarStore
 from pipeline.presenter import PresenterDrawing, avatar, default_avatar, draw_presenter
 from pipeline.presenter.template import landmarks_on
 from pipeline.registration import make_avatar
+from tests.unit.face_support import face_mesh
 
-MESH_FILES = ("face_detection_short_range.tflite", "face_landmark.tflite")
 CPU_SECONDS = 8.0
 """Twice what an unloaded core needs with room to spare; wall time would measure the neighbours."""
 
@@ -158,18 +157,10 @@ def test_store_keeps_the_presenter_and_draws_it_once(
     assert drawn == 5, "a damaged bundle is replaced"
 
 
-pulled = pytest.mark.skipif(
-    not all((face_weights_dir() / name).is_file() for name in MESH_FILES),
-    reason="face models are not pulled (liveanchor weights pull face)",
-)
-
-
 @pytest.fixture(scope="module")
 def found(drawing: PresenterDrawing) -> NDArray[np.float32]:
     """What the public face mesh sees in the pixels."""
-    from engines.face_mesh import FaceMesh
-
-    mesh = FaceMesh(face_weights_dir())
+    mesh = face_mesh()
     faces = mesh.detect(drawing.rgb)
     assert len(faces) == 1
     assert faces[0].score > 0.85
@@ -179,7 +170,6 @@ def found(drawing: PresenterDrawing) -> NDArray[np.float32]:
     return result.points
 
 
-@pulled
 def test_measured_landmarks_agree_with_ours(drawing: PresenterDrawing, found: NDArray[np.float32]) -> None:
     width = np.linalg.norm(drawing.landmarks[454, :2] - drawing.landmarks[234, :2])
     error = np.linalg.norm(found[:, :2] - drawing.landmarks[:, :2], axis=1) / width
@@ -187,13 +177,11 @@ def test_measured_landmarks_agree_with_ours(drawing: PresenterDrawing, found: ND
     assert np.percentile(error, 95) <= 0.05
 
 
-@pulled
 def test_mouth_is_measured_closed(found: NDArray[np.float32]) -> None:
     mouth = np.linalg.norm(found[61, :2] - found[291, :2])
     assert np.linalg.norm(found[13, :2] - found[14, :2]) <= 0.03 * mouth
 
 
-@pulled
 def test_eyes_are_measured_open(found: NDArray[np.float32]) -> None:
     for upper, lower, outer, inner in ((159, 145, 33, 133), (386, 374, 263, 362)):
         width = np.linalg.norm(found[outer, :2] - found[inner, :2])
