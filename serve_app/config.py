@@ -137,7 +137,7 @@ class AppConfig(BaseSettings):
         extra="forbid", frozen=True, env_prefix=ENV_PREFIX, env_nested_delimiter=NESTED, env_parse_none_str="null"
     )
 
-    model: ModelSettings = ModelSettings()
+    models: ModelSettings = ModelSettings()
     session: SessionSettings = SessionSettings()
     encoder: EncoderSettings = EncoderSettings()
     limits: LimitSettings = LimitSettings()
@@ -174,15 +174,15 @@ class AppConfig(BaseSettings):
         batch: BatchSettings = getattr(self.batches, name)
         if name == "renderer":
             return RendererSettings(
-                model=self.model, batch=batch, avatars=self.stores.avatars, cache_bytes=self.renderer_cache_bytes
+                model=self.models, batch=batch, avatars=self.stores.avatars, cache_bytes=self.renderer_cache_bytes
             )
-        return StageSettings(model=self.model, batch=batch)
+        return StageSettings(model=self.models, batch=batch)
 
     def session_host(self) -> SessionHostSettings:
         """The session host's own settings."""
         return SessionHostSettings(
-            family=self.model.family,
-            weights_dir=self.model.weights_dir,
+            family=self.models.family,
+            weights_dir=self.models.weights_dir,
             avatars=self.stores.avatars,
             encoder=self.encoder,
             deadlines=self.deadlines,

@@ -25,7 +25,7 @@ def with_gpu_shares(config: AppConfig) -> AppConfig:
 
 def fit_to(config: AppConfig, gpus: float) -> AppConfig:
     """Shares of GPUs where the cluster has any, none where it has not."""
-    if gpus > 0 and config.model.device != "cpu":
+    if gpus > 0 and config.models.device != "cpu":
         return with_gpu_shares(config)
     return config.model_copy(update={"deployments": config.deployments.without_gpus()})
 

@@ -31,7 +31,7 @@ def url(graph: Graph, home: Path) -> Iterator[str]:
     names = ("ingress", "session_host", "audio_features", "motion_diffusion", "renderer", "rife")
     config = AppConfig.model_validate(
         {
-            "model": {"family": "ditto", "weights_dir": str(folder), "device": "cpu"},
+            "models": {"family": "ditto", "weights_dir": str(folder), "device": "cpu"},
             "deadlines": {"stage_call_s": 280},
             "deployments": {name: {"num_cpus": 0.02, "max_replicas": 1} for name in names},
         }

@@ -29,7 +29,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"limts": {}}, "limts"),
         ({"limits": {"max_audio": 3}}, "limits.max_audio"),
         ({"limits": {"max_audio_s": -1}}, "limits.max_audio_s"),
-        ({"model": {"family": "ditto2"}}, "model.family"),
+        ({"models": {"family": "ditto2"}}, "models.family"),
         ({"session": {"chunk_frames": 5}}, "session.chunk_frames"),
         ({"batches": {"renderer": {"max_size": 0}}}, "batches.renderer.max_size"),
         ({"deployments": {"renderer": {"num_gpu": 1}}}, "deployments.renderer.num_gpu"),
@@ -74,7 +74,7 @@ def test_shares_appear_with_gpus_and_vanish_without() -> None:
     shared = with_gpu_shares(AppConfig())
     assert shared.deployments.renderer.num_gpus == 0.4 and shared.deployments.ingress.num_gpus == 0
     assert fit_to(shared, 0).deployments.renderer.num_gpus == 0
-    assert fit_to(AppConfig.model_validate({"model": {"device": "cpu"}}), 8).deployments.renderer.num_gpus == 0
+    assert fit_to(AppConfig.model_validate({"models": {"device": "cpu"}}), 8).deployments.renderer.num_gpus == 0
     own = AppConfig.model_validate({"deployments": {"renderer": {"num_gpus": 0.25}}})
     assert fit_to(own, 1).deployments.renderer.num_gpus == 0.25
 

@@ -45,7 +45,7 @@ def test_ray_serve_accepts_it(document: dict[str, Any]) -> None:
 
 def test_its_args_are_the_applications(document: dict[str, Any]) -> None:
     config = AppConfig.model_validate(document["applications"][0]["args"])
-    assert config.model.family == "mini"
+    assert config.models.family == "mini"
     assert config.batches.renderer.max_size == 8
 
 
