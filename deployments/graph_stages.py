@@ -7,6 +7,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,13 +97,28 @@ async def fetch_info(handles: StageHandles, family: str, budget_s: float) -> Sta
     """Ask the stages what a session must know; any stage may be starting meanwhile.
 
     Raises:
-        TimeoutError: A stage did not come up in time.
+        DeadlineExceededError: A stage did not come up in time.
+        StageLostError: A stage died while it was asked, more than once.
     """
-    async with asyncio.timeout(budget_s):
-        audio, motion = await asyncio.gather(
-            handles.audio_features.facts.remote(), handles.motion_diffusion.facts.remote()
-        )
+    audio, motion = await asyncio.gather(
+        _facts("audio_features", handles.audio_features, budget_s),
+        _facts("motion_diffusion", handles.motion_diffusion, budget_s),
+    )
     return stage_info(family, audio, motion)
+
+
+async def _facts(stage: str, handle: DeploymentHandle[Any], budget_s: float) -> Any:
+    """A stage's facts, asked again when its replica dies."""
+    try:
+        async with asyncio.timeout(budget_s):
+            for _ in range(ATTEMPTS - 1):
+                with suppress(RayActorError):
+                    return await handle.facts.remote()
+            return await handle.facts.remote()
+    except TimeoutError as error:
+        raise DeadlineExceededError(stage, budget_s * 1000) from error
+    except RayActorError as error:
+        raise StageLostError(stage, ATTEMPTS) from error
 
 
 def stage_info(family: str, audio: AudioFacts, motion: MotionFacts) -> StageInfo:
@@ -124,12 +140,9 @@ async def fetch_rife_facts(handles: StageHandles, budget_s: float) -> RifeFacts:
 
     Raises:
         DeadlineExceededError: It did not come up in time.
+        StageLostError: It died while it was asked, more than once.
     """
-    try:
-        async with asyncio.timeout(budget_s):
-            facts: RifeFacts = await handles.rife.facts.remote()
-    except TimeoutError as error:
-        raise DeadlineExceededError("rife", budget_s * 1000) from error
+    facts: RifeFacts = await _facts("rife", handles.rife, budget_s)
     return facts
 
 

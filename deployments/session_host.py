@@ -16,7 +16,7 @@ from ray.serve.handle import DeploymentHandle
 
 from deployments.avatars import check_family, default_of, open_avatar_store
 from deployments.config import SessionHostSettings
-from deployments.errors import DeadlineExceededError, NotReadyError
+from deployments.errors import DeadlineExceededError, NotReadyError, StageLostError
 from deployments.file_job import prepare_job, run_job
 from deployments.graph_stages import GraphStages, StageHandles, fetch_info, fetch_rife_facts
 from deployments.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
@@ -160,7 +160,7 @@ class SessionHostReplica:
         """
         try:
             self._info = await fetch_info(self._handles, self._settings.family, READY_S)
-        except TimeoutError as error:
+        except (DeadlineExceededError, StageLostError) as error:
             raise NotReadyError("a stage does not answer yet") from error
 
     async def stats(self) -> HostStats:
@@ -186,10 +186,7 @@ class SessionHostReplica:
     async def _stage_info(self) -> StageInfo:
         if self._info is None:
             budget_s = self._settings.deadlines.stage_call_s
-            try:
-                self._info = await fetch_info(self._handles, self._settings.family, budget_s)
-            except TimeoutError as error:
-                raise DeadlineExceededError("start of the stages", budget_s * 1000) from error
+            self._info = await fetch_info(self._handles, self._settings.family, budget_s)
         return self._info
 
     def _speaker(self, avatar_id: str | None) -> Avatar:

@@ -57,3 +57,6 @@ def main() -> None:
     except LiveAnchorError as error:
         report_error(str(error))
         sys.exit(EXIT_FAILURE)
+    except OSError as error:  # a full disk, a folder that went away: the machine's fault, said in one line
+        report_error(f"{error.filename or 'i/o'}: {error.strerror or error}")
+        sys.exit(EXIT_FAILURE)

@@ -38,8 +38,6 @@ class ApiSettings(Settings):
 
     @model_validator(mode="after")
     def _one_upload_fits(self) -> Self:
-        if self.max_buffered_bytes < self.max_upload_bytes:
-            raise ValueError(
-                f"max_buffered_bytes ({self.max_buffered_bytes}) must hold one upload of max_upload_bytes ({self.max_upload_bytes})"
-            )
+        if self.max_buffered_bytes < max(self.max_upload_bytes, self.max_json_bytes):
+            raise ValueError("max_buffered_bytes must hold one upload: at least max_upload_bytes and max_json_bytes")
         return self

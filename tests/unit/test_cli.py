@@ -95,9 +95,16 @@ def test_wrong_usage_is_code_2(arguments: list[str], monkeypatch: pytest.MonkeyP
     assert run_main(monkeypatch, *arguments) == 2
 
 
-@pytest.mark.parametrize(("error", "code"), [(InvalidInputError("f", "g", "a"), 2), (LiveAnchorError("broken"), 1)])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InvalidInputError("f", "g", "a"), 2),
+        (LiveAnchorError("broken"), 1),
+        (OSError(28, "No space left on device", "talk.mp4"), 1),
+    ],
+)
 def test_typed_errors_become_exit_codes(
-    error: LiveAnchorError, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> None:
         raise error

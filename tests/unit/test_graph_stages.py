@@ -18,7 +18,7 @@ from ray.serve.exceptions import BackPressureError
 from deployments.affinity import preference
 from deployments.calls import AudioFacts, CallContext, MotionFacts, RifeFacts
 from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
-from deployments.graph_stages import StageHandles, call_stage, fetch_rife_facts, stage_info
+from deployments.graph_stages import StageHandles, call_stage, fetch_info, fetch_rife_facts, stage_info
 from deployments.placement import NoGpuError, choose_device
 from deployments.rife import check_rate
 from kernels.errors import InvalidInputError, LiveAnchorError
@@ -138,6 +138,20 @@ def test_an_interpolator_that_does_not_come_up_is_a_typed_error() -> None:
     rife = SimpleNamespace(facts=Method([60.0]))
     with pytest.raises(DeadlineExceededError, match="rife"):
         asyncio.run(fetch_rife_facts(StageHandles(None, None, None, rife), 0.01))  # type: ignore[arg-type]
+
+
+def test_a_stage_that_dies_while_it_is_asked_is_asked_again() -> None:
+    audio, motion = AudioFacts("mini", 640, 1920), MotionFacts("mini", 8, 25)
+    died = ActorDiedError()
+    once = StageHandles(
+        SimpleNamespace(facts=Method([died, audio])), SimpleNamespace(facts=Method([motion])), None, None
+    )  # type: ignore[arg-type]
+    assert asyncio.run(fetch_info(once, "mini", 5.0)).hop_frames == 8
+    dead = StageHandles(
+        SimpleNamespace(facts=Method([died, died])), SimpleNamespace(facts=Method([motion])), None, None
+    )  # type: ignore[arg-type]
+    with pytest.raises(StageLostError, match="audio_features"):
+        asyncio.run(fetch_info(dead, "mini", 5.0))
 
 
 def test_fifty_frames_are_refused_where_nothing_makes_them() -> None:
