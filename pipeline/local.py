@@ -11,6 +11,7 @@ from engines.face_mesh import FaceMesh
 from engines.home import face_weights_dir, liveanchor_home, weights_dir
 from engines.weights_pull import pull
 from pipeline.audio_in import DecodedAudio
+from pipeline.avatar_name import clean_name
 from pipeline.avatar_store import AvatarStore, avatars_dir
 from pipeline.config import EncoderSettings, SessionSettings
 from pipeline.families import LocalStageSet, find_family
@@ -54,6 +55,7 @@ def register_source(source: Path, name: str = "", home: Path | None = None, fami
         InvalidInputError: The file holds no usable face, or there is no such family; the reason is in the message.
         LiveAnchorError: The family's weights are missing or of no use.
     """
+    name = clean_name(name)
     if family == MINI_FAMILY:
         return avatar_store(home).put(register_file(source, load_face_mesh(home), name))
     maker = find_family(family).avatar_maker(weights_dir(family, home))

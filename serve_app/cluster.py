@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernels.errors import LiveAnchorError
+from kernels.errors import InvalidInputError, LiveAnchorError
 from serve_app.declare import APP_NAME
 
 MIN_CPUS = 2
@@ -191,6 +191,36 @@ def is_deployed(found: dict[str, Any]) -> bool:
     """Whether the application is there: running, starting or being changed."""
     status = found.get("applications", {}).get(APP_NAME, {}).get("status", "NOT_STARTED")
     return status in ("RUNNING", "DEPLOYING", "UNHEALTHY")
+
+
+def refuse_takeover(found: dict[str, Any], host: str, port: int) -> None:
+    """Refuse to change a cluster whose Ray Serve listens elsewhere than was asked: its users would lose what they have.
+
+    Raises:
+        InvalidInputError: Applications run there under another address.
+    """
+    options = found.get("http_options") or {}
+    here = (options.get("host") or "127.0.0.1", options.get("port") or 8000)
+    if found.get("applications") and here != (host, port):
+        raise InvalidInputError(
+            "--port",
+            f"{host}:{port}, but the Ray cluster of this machine already serves on {here[0]}:{here[1]}",
+            f"--host {here[0]} --port {here[1]} to update what runs there, or another cluster by RAY_ADDRESS",
+        )
+
+
+def check_port_is_free(host: str, port: int) -> None:
+    """Find out before Ray starts that somebody listens there already.
+
+    Raises:
+        InvalidInputError: The address cannot be bound.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise InvalidInputError("--port", f"{host}:{port} ({error.strerror})", "an address that is free") from error
 
 
 def wait_until_running(

@@ -36,3 +36,11 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_comes() -> Iterator[None]:
+    """The command line configures logging for its process; a test of it must not do so for the others."""
+    yield
+    if (structlog := sys.modules.get("structlog")) is not None:
+        structlog.reset_defaults()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import structlog
 import typer
 
 from kernels.errors import InvalidInputError, LiveAnchorError
 from serve_app.cli import avatar, bench, compare, doctor, generate, serve, weights
-from serve_app.cli.console import report_error
+from serve_app.cli.console import report_error, stdout
 
 EXIT_FAILURE = 1
 EXIT_BAD_INPUT = 2
@@ -32,6 +35,21 @@ app.add_typer(avatar.app, name="avatar")
 app.add_typer(weights.app, name="weights")
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        stdout.print(metadata.version("liveanchor"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Speech in, a speaking presenter out: as an mp4 or as live video."""
+
+
 def configure_logging() -> None:
     """Structured logs on stderr, warnings and above: a person at a terminal watches progress bars, not logs."""
     structlog.configure(
@@ -49,6 +67,7 @@ def configure_logging() -> None:
 def main() -> None:
     """Run the command line and exit with its code."""
     configure_logging()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: nothing half-written stays behind
     try:
         app()
     except InvalidInputError as error:

@@ -47,11 +47,16 @@ def generate(
     Example: liveanchor generate --audio speech.wav --out talk.mp4 --portrait me.jpg
     """
     existing_file(audio, "--audio")
-    writable_target(out, "--out")
-    one_of(fps, SUPPORTED_FPS, "--fps")
-    one_of(chunk_frames, CHUNK_FRAMES, "--chunk-frames")
     if portrait is not None:
         existing_file(portrait, "--portrait")
+    writable_target(out, "--out")
+    for flag, source in (("--audio", audio), ("--portrait", portrait)):
+        if source is not None and out.exists() and out.samefile(source):
+            raise InvalidInputError(
+                "--out", f"{out}, the file that {flag} names", "another file: inputs are never overwritten"
+            )
+    one_of(fps, SUPPORTED_FPS, "--fps")
+    one_of(chunk_frames, CHUNK_FRAMES, "--chunk-frames")
     if avatar and portrait is not None:
         raise InvalidInputError("--avatar", "together with --portrait", "one of them, or neither")
     job = Job(audio, out, avatar or None, portrait, fps, chunk_frames, seed)

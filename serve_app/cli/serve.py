@@ -34,10 +34,12 @@ def serve(
     from engines.home import liveanchor_home
     from serve_app.cluster import (
         ServiceFailedError,
+        check_port_is_free,
         connected,
         details,
         is_deployed,
         private,
+        refuse_takeover,
         submit,
         wait_until_running,
         write_document,
@@ -47,7 +49,12 @@ def serve(
 
     settings = load_config(existing_file(config, "--config") if config else None)
     with waiting("connecting to Ray") as status, ExitStack() as stack:
-        cluster = stack.enter_context(connected()) or stack.enter_context(private())
+        cluster = stack.enter_context(connected())
+        if cluster is None:
+            check_port_is_free(host, port)
+            cluster = stack.enter_context(private())
+        else:
+            refuse_takeover(details(cluster), host, port)
         document = serve_document(fit_to(settings, cluster.gpus), host, port)
         kept = write_document(document, liveanchor_home() / "serve")
         submit(cluster, document)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field
 
 from kernels.errors import InvalidInputError
-from pipeline.avatar_manifest import NAME_LENGTH
+from pipeline.avatar_name import clean_name
 from pipeline.avatar_store import AvatarNotFoundError, AvatarSummary, check_avatar_id
 from serve_app.http.body import MULTIPART, FormShape
 from serve_app.http.disconnect import until_disconnect
@@ -22,7 +21,6 @@ from serve_app.http.services import Services
 
 AVATAR_SHAPE: Final = FormShape(("file",), ("name",))
 _PICTURE: Final = "a portrait (JPEG, PNG, WebP) or a short video"
-_UNSHOWN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069<>]+")
 AvatarId = Annotated[str, Path(description="32 hexadecimal digits.", examples=["6f1c0e4b8a7d4c2f9e3b5a6d7c8e9f01"])]
 
 
@@ -66,7 +64,7 @@ def avatar_routes(services: Services) -> APIRouter:
             form = await read_multipart(request, AVATAR_SHAPE, limits, hold)
             file = need_file(form, "file", _PICTURE)
             services.metrics.uploaded(hold.held)
-            name = _name(text_field(form, "name", "text") or _stem(file.filename))
+            name = clean_name(text_field(form, "name", "text") or _stem(file.filename))
             summary = await until_disconnect(request.receive, _register(services, file.data, name))
         response.headers["Location"] = f"/avatars/{summary.avatar_id}"
         return _answer(summary)
@@ -128,11 +126,6 @@ def _known_form(avatar_id: str) -> str:
 def _stem(filename: str) -> str:
     """A file's name without folders and ending; only ever shown."""
     return re.split(r"[/\\]", filename)[-1].rpartition(".")[0] or ""
-
-
-def _name(text: str) -> str:
-    clean = _UNSHOWN.sub(" ", unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8")))
-    return " ".join(clean.split())[:NAME_LENGTH]
 
 
 def _answer(summary: AvatarSummary, is_default: bool = False) -> AvatarAnswer:

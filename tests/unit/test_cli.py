@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import wave
 from pathlib import Path
 from types import SimpleNamespace
@@ -65,6 +67,8 @@ def test_no_arguments_show_the_commands() -> None:
         (["--audio", "SPEECH", "--out", "x.mp4", "--local", "--avatar", "../../etc"], "avatar_id"),
         (["--audio", "SPEECH", "--out", "x.mp4", "--local", "--avatar", "0" * 32], "avatar_id"),
         (["--audio", "AUDIO", "--out", "x.mp4", "--local"], "audio"),
+        (["--audio", "SPEECH", "--out", "SPEECH", "--local"], "--out"),
+        (["--audio", "SPEECH", "--out", "AUDIO", "--portrait", "AUDIO", "--local"], "--out"),
         (["--audio", "SPEECH", "--out", "x.mp4", "--local", "--portrait", "AUDIO"], "portrait"),
     ],
 )
@@ -112,6 +116,31 @@ def test_typed_errors_become_exit_codes(
     monkeypatch.setattr("serve_app.diagnosis.diagnose", fail)
     assert run_main(monkeypatch, "doctor") == code
     assert capsys.readouterr().err.startswith("liveanchor: ")
+
+
+def test_the_version_is_the_package_s() -> None:
+    from importlib import metadata
+
+    assert CliRunner().invoke(app, ["--version"]).output.strip() == metadata.version("liveanchor")
+
+
+def test_being_told_to_end_leaves_nothing_half_written(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom pipeline import local\nimport serve_app.cli.app as cli\n"
+        "def begin(self, *rest, **more):\n"
+        "    from pipeline.config import EncoderSettings\n    from pipeline.encoder import VideoFormat\n"
+        "    from pipeline.mp4 import PathMp4Writer\n"
+        "    writer = PathMp4Writer(Path(sys.argv[-1]), VideoFormat(64, 64, 25), None, EncoderSettings())\n"
+        "    try:\n        assert list(Path(sys.argv[-1]).parent.glob('.*.part'))\n        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        signal.pause()\n    finally:\n        writer.close()\n"
+        "local.LocalPipeline.generate_file = begin\nlocal.LocalPipeline.avatar = lambda *a: None\n"
+        "sys.argv = ['liveanchor', 'generate', '--local', '--audio', sys.argv[1], '--out', sys.argv[2]]\ncli.main()\n"
+    )
+    speech = Path(__file__).resolve().parents[2] / "docs" / "demo" / "speech.wav"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(speech), str(tmp_path / "x.mp4")], capture_output=True, check=False, timeout=60
+    )
+    assert done.returncode == 130 and not list(tmp_path.iterdir()), done.stderr.decode()[-800:]
 
 
 def test_doctor_speaks_json() -> None:

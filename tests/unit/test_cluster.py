@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,8 +21,11 @@ from serve_app import remote
 from serve_app.cluster import (
     Cluster,
     ServiceFailedError,
+    check_port_is_free,
     details,
+    free_port,
     is_deployed,
+    refuse_takeover,
     service_url,
     submit,
     wait_until_running,
@@ -225,3 +229,23 @@ def test_a_failure_is_not_the_callers(answers: Any, status: int, kind: str, body
     with pytest.raises(remote.RemoteError, match=said):
         ask(status, body, kind)
     assert not out.exists()
+
+
+def test_a_cluster_that_serves_elsewhere_is_not_taken_over() -> None:
+    running = {
+        "applications": {"liveanchor": {"status": "RUNNING"}},
+        "http_options": {"host": "127.0.0.1", "port": 9001},
+    }
+    with pytest.raises(InvalidInputError, match="already serves on 127.0.0.1:9001"):
+        refuse_takeover(running, "127.0.0.1", 8137)
+    refuse_takeover(running, "127.0.0.1", 9001)
+    refuse_takeover({}, "127.0.0.1", 8137)
+
+
+def test_a_port_in_use_is_named_before_ray_starts() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(InvalidInputError, match="--port"):
+            check_port_is_free("127.0.0.1", taken.getsockname()[1])
+    check_port_is_free("127.0.0.1", free_port())

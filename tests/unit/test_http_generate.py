@@ -189,7 +189,7 @@ def test_a_burst_never_goes_over_the_limit(tmp_path: Path) -> None:
 
 
 def test_uploads_together_are_bounded(tmp_path: Path) -> None:
-    with serving(tmp_path, max_upload_bytes=60_000, max_buffered_bytes=90_000) as served:
+    with serving(tmp_path, max_upload_bytes=60_000, max_json_bytes=60_000, max_buffered_bytes=90_000) as served:
         half = _form(audio=b"\0" * 55_000)
         connection = socket.create_connection(("127.0.0.1", served.port))
         head = head_of(len(half))

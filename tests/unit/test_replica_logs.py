@@ -13,12 +13,6 @@ pytest.importorskip("ray.serve")
 from deployments.logs import configure_replica_logs
 
 
-@pytest.fixture(autouse=True)
-def restored() -> object:
-    yield
-    structlog.reset_defaults()
-
-
 def test_a_replica_logs_json_without_locals(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
