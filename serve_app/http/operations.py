@@ -43,11 +43,13 @@ def operations_routes(services: Services) -> APIRouter:
     """The routes for operators."""
     router = APIRouter(tags=["operations"])
 
+    @router.head("/healthz", include_in_schema=False)  # load balancers like to probe without a body
     @router.get("/healthz", summary="This process answers")
     async def healthz() -> StatusAnswer:
         """For liveness probes; asks nobody else."""
         return StatusAnswer(status="ok")
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", summary="The whole graph answers", responses=problems(503))
     async def readyz() -> StatusAnswer:
         """For readiness probes and load balancers; 503 while a part is missing."""

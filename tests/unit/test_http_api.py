@@ -168,7 +168,9 @@ def test_results_expire_then_are_forgotten(tmp_path: Path) -> None:
 def test_health_and_readiness(served: Served) -> None:
     assert served.client.get("/healthz").json() == {"status": "ok"}
     assert served.client.get("/readyz").json() == {"status": "ready"}
+    assert served.client.head("/healthz").status_code == served.client.head("/readyz").status_code == 200
     served.host.is_ready = False
+    assert served.client.head("/readyz").status_code == 503
     assert_problem(served.client.get("/readyz"), 503, "not_ready")
     assert served.client.get("/healthz").status_code == 200
     served.host.is_ready = True
