@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from benchmarks import real_speech
+from benchmarks.run_info import describe_run
 from engines.mini import load_engines, weights_folder
 from kernels.errors import InvalidInputError
 from pipeline.types import F32
@@ -51,7 +52,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("action", choices=("all", "train", "evaluate", "card"))
     parser.add_argument("--work", type=Path, default=Path("build/training"), help="corpus and checkpoints")
     parser.add_argument("--out", type=Path, default=weights_folder(), help="where the weights and the card go")
-    parser.add_argument("--hours", type=float, default=24.0, help="hours of speech to synthesise")
+    parser.add_argument("--hours", type=float, default=13.0, help="hours of speech to synthesise")
     parser.add_argument("--encoder-steps", type=int, default=EncoderSettings.steps)
     parser.add_argument("--motion-steps", type=int, default=MotionSettings.steps)
     parser.add_argument("--encoder-seconds", type=float, help="find the number of encoder steps that take this long")
@@ -147,6 +148,7 @@ def describe(
     """What the card says about the run."""
     device = torch.cuda.get_device_name() if args.device.startswith("cuda") else "CPU"
     return {
+        "commit": describe_run("python -m training").commit,
         "speech": f"{bank.frames / 90_000:.1f} h",
         "device": device,
         "torch": torch.__version__,
