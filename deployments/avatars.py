@@ -11,35 +11,15 @@ from typing import Any, Protocol, cast
 
 import fsspec
 
-from kernels.errors import InvalidInputError, LiveAnchorError
+from kernels.errors import InvalidInputError
 from pipeline.avatar_manifest import ARRAYS_FILE, MANIFEST_FILE, PREVIEW_FILE, BundleError, Manifest, read_manifest
 from pipeline.avatar_store import AvatarNotFoundError, AvatarStore, AvatarSummary, avatars_dir, check_avatar_id
 from pipeline.families import AvatarMaker
+from pipeline.store_error import StoreUnreachableError
 from pipeline.types import Avatar
 
 _FILES = (ARRAYS_FILE, PREVIEW_FILE, MANIFEST_FILE)
 """In the order of uploading: a bundle exists for others once its manifest does."""
-
-
-class StoreUnreachableError(LiveAnchorError):
-    """The shared store does not answer.
-
-    Args:
-        uri: Which store.
-        reason: What it said.
-    """
-
-    code = "store_unreachable"
-    retryable = True
-
-    def __init__(self, uri: str, reason: str) -> None:
-        super().__init__(uri, reason)
-        self.uri = uri
-        self.reason = reason
-
-    def __str__(self) -> str:
-        """One line with the store and its answer."""
-        return f"the avatar store {self.uri} does not answer: {self.reason}"
 
 
 class Avatars(Protocol):

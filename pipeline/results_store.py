@@ -18,7 +18,8 @@ from typing import Any, BinaryIO, Final, cast
 import fsspec
 
 from engines.home import liveanchor_home
-from kernels.errors import InvalidInputError, LiveAnchorError
+from kernels.errors import InvalidInputError
+from pipeline.store_error import StoreUnreachableError
 
 TOMBSTONE_S: Final = 24 * 3600.0
 _TIME_DIGITS: Final = 12
@@ -45,27 +46,6 @@ class ResultTooLargeError(InvalidInputError):
     """One file is larger than everything that the store may hold."""
 
     code = "result_too_large"
-
-
-class ResultsUnreachableError(LiveAnchorError):
-    """The place of the results does not answer.
-
-    Args:
-        uri: Which place.
-        reason: What it said.
-    """
-
-    code = "store_unreachable"
-    retryable = True
-
-    def __init__(self, uri: str, reason: str) -> None:
-        super().__init__(uri, reason)
-        self.uri = uri
-        self.reason = reason
-
-    def __str__(self) -> str:
-        """One line with the store and its answer."""
-        return f"the results store {self.uri} does not answer: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -98,7 +78,7 @@ class PendingResult:
 
         Raises:
             ResultTooLargeError: The file alone is larger than the store.
-            ResultsUnreachableError: The place does not take it.
+            StoreUnreachableError: The place does not take it.
         """
         self._size += len(data)
         if self._size > self._store.max_bytes:
@@ -111,7 +91,7 @@ class PendingResult:
         """Finish the file and make room for it; older results go first.
 
         Raises:
-            ResultsUnreachableError: The place does not take it.
+            StoreUnreachableError: The place does not take it.
         """
         self._open = False
         with self._store.reaching():
@@ -151,7 +131,7 @@ class ResultsStore:
         """Begin a result.
 
         Raises:
-            ResultsUnreachableError: The place does not answer.
+            StoreUnreachableError: The place does not answer.
         """
         with self.reaching():
             self._fs.makedirs(self._root, exist_ok=True)
@@ -164,7 +144,7 @@ class ResultsStore:
         Raises:
             ResultNotFoundError: It never existed here, or its tombstone is gone.
             ResultExpiredError: It expired, or made room for others.
-            ResultsUnreachableError: The place does not answer.
+            StoreUnreachableError: The place does not answer.
         """
         if not _ID.fullmatch(result_id):
             raise _not_found(result_id)
@@ -186,7 +166,7 @@ class ResultsStore:
         A result that expires meanwhile is still read to its end where the place allows it (local folders do).
 
         Raises:
-            ResultsUnreachableError: The place does not answer, or the file has gone.
+            StoreUnreachableError: The place does not answer, or the file has gone.
         """
         with self.reaching():
             file = self.open_file(result_id, "rb")
@@ -197,7 +177,7 @@ class ResultsStore:
                 with self.reaching():
                     data = file.read(min(piece_bytes, left))
                 if not data:
-                    raise ResultsUnreachableError(self.uri, "the file is shorter than it was")
+                    raise StoreUnreachableError(self.uri, "the file is shorter than it was")
                 left -= len(data)
                 yield data
 
@@ -233,7 +213,7 @@ class ResultsStore:
         try:
             yield
         except OSError as error:
-            raise ResultsUnreachableError(self.uri, error.strerror or type(error).__name__) from error
+            raise StoreUnreachableError(self.uri, error.strerror or type(error).__name__) from error
 
     def _path(self, result_id: str, ending: str) -> str:
         return f"{self._root}/{result_id}{ending}"

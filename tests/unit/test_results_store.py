@@ -11,9 +11,9 @@ from pipeline.results_store import (
     ResultExpiredError,
     ResultNotFoundError,
     ResultsStore,
-    ResultsUnreachableError,
     ResultTooLargeError,
 )
+from pipeline.store_error import StoreUnreachableError
 
 
 class Clock:
@@ -61,7 +61,7 @@ def test_expiry_leaves_a_tombstone_for_a_day(store: ResultsStore, clock: Clock) 
     for _ in range(2):
         with pytest.raises(ResultExpiredError):
             store.find(result)
-    with pytest.raises(ResultsUnreachableError):
+    with pytest.raises(StoreUnreachableError):
         list(store.read(result, 0, 1))
     clock.now += TOMBSTONE_S - 1
     store.tidy()
@@ -155,7 +155,7 @@ def test_foreign_files_are_left_alone(tmp_path: Path, clock: Clock) -> None:
 
 def test_a_place_that_cannot_be_written_says_so(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(ResultsUnreachableError, match="does not answer"):
+    with pytest.raises(StoreUnreachableError, match="does not answer"):
         ResultsStore(str(tmp_path / "file"), 1000, 60, clock).create()
 
 

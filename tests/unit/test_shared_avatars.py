@@ -10,10 +10,11 @@ import fsspec
 import numpy as np
 import pytest
 
-from deployments.avatars import MirroredAvatarStore, StoreUnreachableError, open_avatar_store
+from deployments.avatars import MirroredAvatarStore, open_avatar_store
 from kernels.errors import InvalidInputError
 from pipeline.avatar_store import AvatarNotFoundError, AvatarStore
 from pipeline.registration import make_avatar
+from pipeline.store_error import StoreUnreachableError
 from pipeline.types import Avatar
 
 URI = "memory://cluster/avatars"
