@@ -23,8 +23,8 @@ from typing import Final
 import av
 import httpx
 import numpy as np
+from scipy.io import wavfile
 
-from benchmarks.local_face import wav_of
 from benchmarks.process_memory import PeakMemory
 from benchmarks.record import (
     RESULTS_DIR,
@@ -71,6 +71,13 @@ class Job:
 def speech(seconds: float) -> F32:
     """The demo sample cut or repeated to a length."""
     return np.resize(decode_audio(SPEECH).pcm, round(seconds * SAMPLE_RATE_HZ)).astype(np.float32)
+
+
+def wav_16(pcm: F32) -> bytes:
+    """A 16-bit WAV file in memory, what a recorder makes."""
+    buffer = BytesIO()
+    wavfile.write(buffer, SAMPLE_RATE_HZ, np.round(np.clip(pcm, -1.0, 1.0) * 32767.0).astype(np.int16))
+    return buffer.getvalue()
 
 
 def decodes(data: bytes) -> bool:
@@ -140,7 +147,7 @@ def local_seconds(wav: bytes, runs: int) -> list[float]:
 
 def measure(run: RunInfo, long_s: float) -> Iterator[BenchmarkRecord]:
     """All cases, one after the other."""
-    wav = wav_of(speech(JOB_S))
+    wav = wav_16(speech(JOB_S))
     local = local_seconds(wav, RUNS)
     local_s = float(np.median(local))
     with cluster() as url:
@@ -204,7 +211,7 @@ def measure(run: RunInfo, long_s: float) -> Iterator[BenchmarkRecord]:
 
 def _growth(run: RunInfo, url: str, long_s: float, short_peak: int) -> BenchmarkRecord:
     with PeakMemory(os.getpid()) as memory:
-        job = run_job(url, wav_of(speech(long_s)))
+        job = run_job(url, wav_16(speech(long_s)))
     return make_record(
         run,
         suite=SUITE,

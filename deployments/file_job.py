@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deployments.config import SessionHostSettings
 from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
@@ -17,8 +17,17 @@ from pipeline.encoder_select import default_selector
 from pipeline.fragmented_mp4 import FragmentedMp4Writer
 from pipeline.generate import describe, video_format, write_clip
 from pipeline.mp4 import MemoryMp4Writer
+from pipeline.muxing import Mp4Writer
 from pipeline.stages import Stages
 from pipeline.types import Avatar
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Part of the file that waits to be sent: a view, so that a finished file is not held twice."""
+
+    view: memoryview
+    total_bytes: int
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,8 @@ def prepare_job(job: FileJob, presenter: Callable[[str | None], Avatar], setting
     """
     limits = AudioLimits(max_seconds=settings.max_audio_s, max_bytes=settings.max_upload_bytes)
     avatar = presenter(job.avatar_id)
-    return PreparedJob(job, decode_audio(job.audio, limits), avatar)
+    decoded = decode_audio(job.audio, limits)
+    return PreparedJob(replace(job, audio=b""), decoded, avatar)  # the upload is not kept for the length of the job
 
 
 async def run_job(
@@ -73,9 +83,13 @@ async def run_job(
     """
     job, size_bytes = prepared.job, 0
     yield prepared.started()
-    writer_type = FragmentedMp4Writer if job.stream else MemoryMp4Writer
-    writer = writer_type(video_format(prepared.avatar, job.settings), prepared.audio.voice, encoder)
-    events: asyncio.Queue[JobEvent | None] = asyncio.Queue()
+    picture, voice = video_format(prepared.avatar, job.settings), prepared.audio.voice
+    writer: Mp4Writer = (
+        FragmentedMp4Writer(picture, voice, encoder)
+        if job.stream
+        else MemoryMp4Writer(picture, voice, encoder, frames=prepared.started().frames)
+    )
+    events: asyncio.Queue[JobEvent | _Piece | None] = asyncio.Queue()
 
     async def work() -> None:
         clip = write_clip(
@@ -91,14 +105,15 @@ async def run_job(
             async for data in clip:
                 total_bytes = 0 if job.stream else len(data)  # a finished file comes in one
                 for start in range(0, len(data), PIECE_BYTES):
-                    events.put_nowait(JobBytes(data[start : start + PIECE_BYTES], total_bytes))
+                    events.put_nowait(_Piece(memoryview(data)[start : start + PIECE_BYTES], total_bytes))
 
     task = asyncio.create_task(work(), name=f"job-{job.job_id}")
     task.add_done_callback(lambda _: events.put_nowait(None))
     try:
         while (event := await events.get()) is not None:
-            if isinstance(event, JobBytes):
-                size_bytes += len(event.data)
+            if isinstance(event, _Piece):
+                size_bytes += len(event.view)
+                event = JobBytes(bytes(event.view), event.total_bytes)
             yield event
         await task
     finally:

@@ -117,9 +117,10 @@ async def generate_file(
     on_progress: OnProgress | None = None,
 ) -> GenerateResult:
     """Write one talking mp4; it appears at `out` when it is complete. See `write_clip`."""
-    writer = PathMp4Writer(out, video_format(avatar, settings), decoded.voice, encoder)
+    result = describe(decoded, avatar, settings)
+    writer = PathMp4Writer(out, video_format(avatar, settings), decoded.voice, encoder, frames=result.frames)
     clip = write_clip(decoded, avatar, stages, settings, writer, seed=seed, on_progress=on_progress)
     async with aclosing(clip):
         async for _ in clip:
             pass
-    return describe(decoded, avatar, settings)
+    return result

@@ -1,5 +1,6 @@
 import io
 from fractions import Fraction
+from pathlib import Path
 
 import av
 import numpy as np
@@ -255,3 +256,18 @@ def test_the_decoded_file_gives_back_the_speech():
     data = made(MemoryMp4Writer(VideoFormat(96, 64, 25), original.voice, SETTINGS), 25)
     again = decode_audio(data).pcm[: len(speech)]
     assert np.abs(again[500:-500] - speech[500:-500]).max() < 0.05
+
+
+@pytest.mark.parametrize("frames", [1, 25, 400])
+def test_a_known_length_keeps_the_index_in_front_without_moving_the_file(frames: int, tmp_path: Path) -> None:
+    voice = tone(frames * 640)
+    data = made(MemoryMp4Writer(VideoFormat(96, 64, 25), voice, SETTINGS, frames=frames), frames)
+    assert 0 < data.index(b"moov") < data.index(b"mdat")
+    with av.open(io.BytesIO(data)) as container:
+        assert sum(1 for _ in container.decode(video=0)) == frames
+    path = tmp_path / "same.mp4"
+    made(PathMp4Writer(path, VideoFormat(96, 64, 25), voice, SETTINGS, frames=frames), frames)
+    assert path.read_bytes() == data, "in memory and on disk the file is the same"
+    moved = made(MemoryMp4Writer(VideoFormat(96, 64, 25), voice, SETTINGS), frames)
+    with av.open(io.BytesIO(moved)) as one, av.open(io.BytesIO(data)) as two:
+        assert [bytes(p) for p in one.demux()] == [bytes(p) for p in two.demux()]
