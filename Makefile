@@ -14,7 +14,7 @@ help: ## show this list
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 13) or sys.exit("LiveAnchor needs Python 3.11 or 3.12; name one with: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[serve,live,onnx,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[serve,live,onnx,gpu,dev]'
 	touch $(READY)
 
 demo: $(READY) ## a talking mp4 from the committed speech sample, through the Ray graph
