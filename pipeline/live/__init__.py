@@ -1,0 +1,1 @@
+"""Live sessions: a clock, idle, speech, interruption and end, over any `pipeline.stages.Stages`, without any transport."""

@@ -1,0 +1,123 @@
+"""What a live session and a transport know of each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from pipeline.types import F32, Nv12Rect
+
+
+class Drive(StrEnum):
+    """Whose voice drives the face."""
+
+    MIC = "mic"
+    PUSH = "push"
+
+
+class LiveState(StrEnum):
+    """Where a session is in its life."""
+
+    CONNECTING = "connecting"
+    IDLE = "idle"
+    SPEAKING = "speaking"
+    ENDED = "ended"
+
+
+class EndReason(StrEnum):
+    """Why a session ended."""
+
+    DELETED = "deleted"
+    PEER_CLOSED = "peer_closed"
+    PEER_LOST = "peer_lost"
+    CONNECT_TIMEOUT = "connect_timeout"
+    IDLE_TTL = "idle_ttl"
+    MAX_DURATION = "max_duration"
+    FAILED = "failed"
+    DRAINED = "drained"
+
+
+@dataclass(frozen=True)
+class VideoTick:
+    """One frame that is due now.
+
+    Attributes:
+        index: Since the session's first frame, at the session's frame rate; grows by one per tick.
+        pts_s: Presentation time on the media clock in seconds, `index / fps` as an exact multiple of 1/90000 s.
+        rect: What changes on the canvas; None repeats the picture before.
+        late: True where a new picture was due and had not come.
+    """
+
+    index: int
+    pts_s: float
+    rect: Nv12Rect | None
+    late: bool = False
+
+
+@dataclass(frozen=True)
+class VoiceTick:
+    """The voice that belongs to one frame.
+
+    Attributes:
+        pcm: float32 (n,), mono, 16 kHz; digital silence where nobody speaks.
+        pts_samples: Index of the first sample on the media clock, 16 kHz; sample 0 is heard with frame 0.
+        speech: Whether it holds any sample of somebody's speech.
+    """
+
+    pcm: F32
+    pts_samples: int
+    speech: bool
+
+
+@dataclass(frozen=True)
+class LiveEvent:
+    """Something that a client may want to know.
+
+    Attributes:
+        name: `speaking_started`, `speaking_finished`, `interrupted`, `connected`, `ended`, `error`.
+        session_id: Whose.
+        epoch: Of the session when it happened.
+        at_s: Position on the media clock in seconds.
+        position_s: `speaking_finished`: seconds of the utterance that were sent.
+        interrupted: `speaking_finished`: whether it was cut short.
+        utterance_id: Which utterance, where there is one.
+        detail: For people.
+    """
+
+    name: str
+    session_id: str
+    epoch: int
+    at_s: float
+    position_s: float | None = None
+    interrupted: bool | None = None
+    utterance_id: str | None = None
+    detail: str = ""
+
+
+class LiveSink(Protocol):
+    """Takes what a session makes, on the session's event loop. No call may block: late work is dropped, never queued."""
+
+    def video(self, tick: VideoTick) -> None:
+        """Show a frame now."""
+        ...
+
+    def voice(self, tick: VoiceTick) -> None:
+        """Let it be heard now."""
+        ...
+
+    def event(self, event: LiveEvent) -> None:
+        """Tell the client."""
+        ...
+
+
+class LiveClock(Protocol):
+    """Time as a session sees it."""
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        ...
+
+    async def sleep_until(self, when: float) -> None:
+        """Return at `when` or, where that is past, at once."""
+        ...
