@@ -1,0 +1,97 @@
+"""Admission by measured headroom: a session is let in only where all sessions, it included, would still be in time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from deployments.live_errors import NoCapacityError
+
+WINDOW_S: Final = 10.0
+MIN_SAMPLES: Final = 8
+"""Fewer chunks say nothing about a percentile."""
+PERCENTILE: Final = 0.9
+
+
+class Headroom:
+    """One replica's rule.
+
+    A chunk's *share* is the time that its pictures took, from the request to their return, over the time for which they are shown.
+    Above 1 a session cannot keep up. Shares grow with the number of sessions that speak at once, because they wait for each
+    other; so the share that one more session would lead to is taken as `share * (n + 1) / n`, n = sessions that spoke within the
+    window. Idle sessions make no chunks and cost no stage anything: only `max_sessions` bounds them.
+
+    Args:
+        max_sessions: Never more.
+        max_share: Largest expected share.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, max_sessions: int, max_share: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._max_sessions = max_sessions
+        self._max_share = max_share
+        self._clock = clock
+        self._chunks: deque[tuple[float, str, float]] = deque()
+        self._held: set[str] = set()
+        self.refused = 0
+
+    def chunk_done(self, session_id: str, took_s: float, lasts_s: float) -> None:
+        """Pictures came back.
+
+        Args:
+            session_id: Whose.
+            took_s: From the request to their return.
+            lasts_s: For how long they are shown.
+        """
+        self._chunks.append((self._clock(), session_id, took_s / lasts_s))
+        self._trim()
+
+    def admit(self, session_id: str) -> None:
+        """Take a place.
+
+        Raises:
+            NoCapacityError: There is none.
+        """
+        capacity = self.capacity()
+        if len(self._held) >= capacity:
+            self.refused += 1
+            reason = (
+                "as many as one host takes"
+                if capacity == self._max_sessions
+                else f"pictures already take {self.share():.2f} of the time for which they are shown"
+            )
+            raise NoCapacityError(len(self._held), capacity, reason)
+        self._held.add(session_id)
+
+    def release(self, session_id: str) -> None:
+        """Give the place back; a second time does nothing."""
+        self._held.discard(session_id)
+
+    @property
+    def active(self) -> int:
+        """Places that are taken."""
+        return len(self._held)
+
+    def share(self) -> float:
+        """The window's 90th percentile of chunk shares; 0 while there is too little to tell."""
+        self._trim()
+        if len(self._chunks) < MIN_SAMPLES:
+            return 0.0
+        shares = sorted(share for _, _, share in self._chunks)
+        return shares[math.ceil(PERCENTILE * len(shares)) - 1]
+
+    def capacity(self) -> int:
+        """Sessions that fit now, those that are here included; never fewer than are here."""
+        share = self.share()
+        speaking = len({who for _, who, _ in self._chunks})
+        if not speaking or share * (speaking + 1) / speaking <= self._max_share:
+            return self._max_sessions
+        return min(len(self._held), self._max_sessions)
+
+    def _trim(self) -> None:
+        oldest = self._clock() - WINDOW_S
+        while self._chunks and self._chunks[0][0] < oldest:
+            self._chunks.popleft()

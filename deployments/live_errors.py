@@ -1,0 +1,120 @@
+"""What can go wrong with a live session that the caller names."""
+
+from __future__ import annotations
+
+from kernels.errors import LiveAnchorError
+
+
+class SessionNotFoundError(LiveAnchorError):
+    """No session has this id.
+
+    Args:
+        session_id: What came.
+    """
+
+    code = "session_not_found"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id)
+        self.session_id = session_id
+
+    def __str__(self) -> str:
+        """One line."""
+        return f"no live session has the id {self.session_id!r}"
+
+
+class SessionEndedError(LiveAnchorError):
+    """The session was there and is over.
+
+    Args:
+        session_id: Which.
+        reason: Why it ended, `pipeline.live.contracts.EndReason`.
+    """
+
+    code = "session_ended"
+
+    def __init__(self, session_id: str, reason: str) -> None:
+        super().__init__(session_id, reason)
+        self.session_id = session_id
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """One line with the reason."""
+        return f"the live session has ended ({self.reason}); make a new offer"
+
+
+class SessionLostError(LiveAnchorError):
+    """The process that held the session died.
+
+    Args:
+        session_id: Which.
+    """
+
+    code = "session_lost"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id)
+        self.session_id = session_id
+
+    def __str__(self) -> str:
+        """One line."""
+        return "the process that held this live session died; make a new offer"
+
+
+class NoCapacityError(LiveAnchorError):
+    """There is no room for one more live session.
+
+    Args:
+        active: Sessions now.
+        capacity: Sessions that fit.
+        reason: Which bound was reached.
+    """
+
+    code = "no_capacity"
+    retryable = True
+
+    def __init__(self, active: int, capacity: int, reason: str) -> None:
+        super().__init__(active, capacity, reason)
+        self.active = active
+        self.capacity = capacity
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """One line with the bound."""
+        return f"{self.active} live sessions of {self.capacity}: {self.reason}; try again later"
+
+
+class WrongDriveError(LiveAnchorError):
+    """Speech was pushed into a session that listens to its client's microphone.
+
+    Args:
+        drive: What drives the session.
+    """
+
+    code = "wrong_drive"
+
+    def __init__(self, drive: str) -> None:
+        super().__init__(drive)
+        self.drive = drive
+
+    def __str__(self) -> str:
+        """One line."""
+        return f'the session is driven by {self.drive!r}; offer with "drive": "push" to push speech'
+
+
+class AudioInUseError(LiveAnchorError):
+    """Another connection is already pushing speech into the session, and two speakers never mix.
+
+    Args:
+        session_id: Which.
+    """
+
+    code = "audio_in_use"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id)
+        self.session_id = session_id
+
+    def __str__(self) -> str:
+        """One line."""
+        return "another connection is already pushing speech into this session"

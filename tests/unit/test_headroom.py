@@ -1,0 +1,76 @@
+"""Admission by measured headroom, on a fake clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from deployments.headroom import MIN_SAMPLES, WINDOW_S, Headroom
+from deployments.live_errors import NoCapacityError
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def _chunks(headroom: Headroom, who: str, share: float, count: int = MIN_SAMPLES) -> None:
+    for _ in range(count):
+        headroom.chunk_done(who, share * 0.16, 0.16)
+
+
+def test_twenty_offers_and_five_places_give_five_sessions_and_fifteen_refusals() -> None:
+    headroom = Headroom(5, 0.8, FakeClock())
+    admitted, refused = 0, 0
+    for number in range(20):
+        try:
+            headroom.admit(f"s{number}")
+            admitted += 1
+        except NoCapacityError as error:
+            assert (error.active, error.capacity) == (5, 5)
+            refused += 1
+    assert (admitted, refused, headroom.refused, headroom.active) == (5, 15, 15, 5)
+    headroom.release("s3")
+    headroom.release("s3")
+    headroom.admit("s20")
+    assert headroom.active == 5
+
+
+def test_a_session_that_would_slow_all_others_down_is_refused() -> None:
+    headroom = Headroom(8, 0.8, FakeClock())
+    headroom.admit("s1")
+    _chunks(headroom, "s1", 0.3)
+    headroom.admit("s2")  # 0.3 * 2 / 1 = 0.6
+    _chunks(headroom, "s1", 0.6)
+    _chunks(headroom, "s2", 0.6)
+    with pytest.raises(NoCapacityError, match=r"0\.60 of the time"):
+        headroom.admit("s3")  # 0.6 * 3 / 2 = 0.9
+    assert headroom.capacity() == 2
+
+
+def test_few_samples_and_idle_sessions_refuse_nobody() -> None:
+    headroom = Headroom(8, 0.8, FakeClock())
+    _chunks(headroom, "s1", 5.0, MIN_SAMPLES - 1)
+    headroom.admit("s1")
+    assert headroom.capacity() == 8
+
+
+def test_what_is_long_ago_does_not_count() -> None:
+    clock = FakeClock()
+    headroom = Headroom(8, 0.8, clock)
+    headroom.admit("s1")
+    _chunks(headroom, "s1", 2.0)
+    assert headroom.capacity() == 1
+    clock.time = WINDOW_S + 1
+    assert headroom.capacity() == 8
+    headroom.admit("s2")
+
+
+def test_one_slow_chunk_refuses_nobody() -> None:
+    headroom = Headroom(8, 0.8, FakeClock())
+    headroom.admit("s1")
+    _chunks(headroom, "s1", 0.2, 19)
+    headroom.chunk_done("s1", 3.0, 0.16)
+    assert headroom.share() == pytest.approx(0.2)

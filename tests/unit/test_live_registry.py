@@ -1,0 +1,87 @@
+"""Where live sessions are, on a fake clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from deployments.live_errors import SessionEndedError, SessionLostError, SessionNotFoundError
+from deployments.live_registry import LOST_AFTER_S, MAX_TOMBSTONES, TOMBSTONE_S, SessionRegistry
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def registry(clock: FakeClock) -> SessionRegistry:
+    return SessionRegistry(clock)
+
+
+def test_a_session_is_found_until_it_ends_and_then_says_why(registry: SessionRegistry) -> None:
+    registry.add("s1", "replica-a")
+    assert registry.where("s1") == "replica-a"
+    registry.end("s1", "deleted")
+    with pytest.raises(SessionEndedError, match="deleted"):
+        registry.where("s1")
+    with pytest.raises(SessionNotFoundError):
+        registry.where("s2")
+
+
+def test_a_beat_that_is_late_loses_the_sessions_of_its_replica_only(
+    registry: SessionRegistry, clock: FakeClock
+) -> None:
+    registry.add("s1", "replica-a")
+    registry.add("s2", "replica-b")
+    clock.time += LOST_AFTER_S - 1
+    registry.beat("replica-b", ["s2"])
+    clock.time += 2
+    with pytest.raises(SessionLostError):
+        registry.where("s1")
+    assert registry.where("s2") == "replica-b"
+    assert registry.replicas() == ["replica-b"]
+
+
+def test_a_dead_replica_reported_by_a_caller_loses_its_sessions_at_once(registry: SessionRegistry) -> None:
+    registry.add("s1", "replica-a")
+    registry.leave("replica-a")
+    registry.leave("replica-a")
+    with pytest.raises(SessionLostError):
+        registry.where("s1")
+
+
+def test_an_empty_registry_is_filled_by_beats(registry: SessionRegistry) -> None:
+    registry.beat("replica-a", ["s1", "s2"])
+    assert registry.where("s2") == "replica-a"
+    registry.beat("replica-a", ["s2"])
+    with pytest.raises(SessionLostError):
+        registry.where("s1")
+
+
+def test_a_late_beat_does_not_bring_an_ended_session_back(registry: SessionRegistry) -> None:
+    registry.add("s1", "replica-a")
+    registry.end("s1", "idle_ttl")
+    registry.beat("replica-a", ["s1"])
+    with pytest.raises(SessionEndedError):
+        registry.where("s1")
+
+
+def test_tombstones_are_bounded_in_number_and_age(registry: SessionRegistry, clock: FakeClock) -> None:
+    for number in range(MAX_TOMBSTONES + 5):
+        registry.add(f"s{number}", "replica-a")
+        registry.end(f"s{number}", "deleted")
+    with pytest.raises(SessionNotFoundError):
+        registry.where("s0")
+    with pytest.raises(SessionEndedError):
+        registry.where(f"s{MAX_TOMBSTONES + 4}")
+    clock.time += TOMBSTONE_S + 1
+    with pytest.raises(SessionNotFoundError):
+        registry.where(f"s{MAX_TOMBSTONES + 4}")
