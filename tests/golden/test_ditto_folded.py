@@ -1,0 +1,56 @@
+"""The folded modules that are exported and run fast, against the reference modules under the formula weights, in float32."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from engines.ditto.dense_motion_core import SPARSE, DenseMotionCore
+from engines.ditto.fused_post_warp_decoder import FusedPostWarpDecoder, instance_norm
+from engines.networks.ditto.decoder import SpadeDecoder
+from engines.networks.ditto.dense_motion import sample_volume
+from engines.networks.ditto.warp_network import WarpNetwork
+from kernels.grid_sample_3d import grid_sample_3d
+from tests.golden.support import filled, normal, uniform
+
+
+@pytest.fixture(autouse=True)
+def no_gradients() -> object:
+    with torch.inference_mode():
+        yield
+
+
+def test_dense_motion_core_is_dense_motion() -> None:
+    warp = filled("warp_network")
+    assert isinstance(warp, WarpNetwork)
+    volume = normal("warp_network/feature_3d", (1, 32, 16, 64, 64))
+    source = uniform("warp_network/kp_source", (1, 21, 3), -0.7, 0.7)
+    driving = source + normal("warp_network/kp_delta", (1, 21, 3), 0.06)
+    want = warp.dense_motion_network(volume, source, driving)
+    core = DenseMotionCore(warp.dense_motion_network)
+    sampled = grid_sample_3d(core.compress(volume), core.sparse_motions(source, driving))
+    deformation, occlusion = core(sampled.reshape(1, SPARSE * 4, 16, 64, 64), source, driving)
+    assert (deformation - want.deformation).abs().max() < 2e-5
+    assert (occlusion - want.occlusion).abs().max() < 2e-5
+
+
+def test_post_warp_decoder_is_post_warp_and_decoder() -> None:
+    warp, decoder = filled("warp_network"), filled("decoder")
+    assert isinstance(warp, WarpNetwork) and isinstance(decoder, SpadeDecoder)
+    before = {name: value.clone() for name, value in decoder.state_dict().items()}
+    fused = FusedPostWarpDecoder(warp, decoder)
+    warped = sample_volume(
+        normal("warp_network/feature_3d", (1, 32, 16, 64, 64)),
+        uniform("folded/grid", (1, 16, 64, 64, 3), -1.0, 1.0),
+    )
+    occlusion = uniform("folded/occlusion", (1, 1, 64, 64), 0.0, 1.0)
+    want = decoder(warp.post_warp(warped, occlusion))
+    got = fused(warped.flatten(1, 2), occlusion)
+    assert got.shape == (1, 3, 512, 512)
+    assert (got - want).abs().max() < 1e-5
+    assert all(torch.equal(value, before[name]) for name, value in decoder.state_dict().items())
+
+
+def test_instance_norm_is_torchs() -> None:
+    x = normal("folded/norm", (2, 5, 9, 7), 3.0) + 20.0
+    torch.testing.assert_close(instance_norm(x), torch.nn.functional.instance_norm(x), atol=1e-5, rtol=0)
