@@ -92,14 +92,22 @@ def _packed(value: Tensor) -> Tensor:
 
 
 def write_weights(
-    path: Path, tensors: Mapping[str, Tensor], *, family: str, network: str, config: Mapping[str, object], version: str
+    path: Path,
+    tensors: Mapping[str, Tensor],
+    *,
+    family: str,
+    network: str,
+    config: Mapping[str, object],
+    version: str,
+    half: bool = True,
 ) -> str:
-    """Write a weights file; float matrices of at least 16,384 values as float16, everything else as it is.
+    """Write a weights file; float matrices of at least 16,384 values as float16 where `half`, everything else as it is.
 
     Returns:
         The digest in the header.
     """
-    packed = {key: (_packed(value.detach().cpu())).contiguous().clone() for key, value in tensors.items()}
+    kept = {key: value.detach().cpu() for key, value in tensors.items()}
+    packed = {key: (_packed(value) if half else value).contiguous().clone() for key, value in kept.items()}
     digest = tensors_sha256(packed)
     header = {
         "family": family,

@@ -5,10 +5,8 @@ The folder is laid out as the public repository is; `liveanchor weights pull dit
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from pickle import UnpicklingError  # noqa: S403 - the name of torch's error; nothing is unpickled here
 from typing import Any, Final
 
 import torch
@@ -16,6 +14,7 @@ from torch import Tensor, nn
 
 from engines.home import weights_dir
 from engines.networks import build
+from engines.torch_file import read_torch_file
 from engines.weights import WeightsFileError, load_strictly
 
 MODELS: Final = "ditto_pytorch/models"
@@ -37,7 +36,6 @@ _ENTRIES: Final = {"stitch_network": "retarget_shoulder", "lmdm": "model_state_d
 """Networks whose file is a dictionary of several things -> the entry that holds the weights."""
 _PARALLEL_PREFIX: Final = "module."
 _CONSTANT: Final = "rotary.freqs"
-_ASKED_FOR: Final = re.compile(r"GLOBAL ([\w.]+)")
 
 
 def ditto_folder(folder: Path | None = None) -> Path:
@@ -73,7 +71,7 @@ def read_tensors(path: Path, name: str) -> dict[str, Tensor]:
     Raises:
         WeightsFileError: Missing, damaged, or no checkpoint of that network.
     """
-    content: Any = _read(path)
+    content: Any = read_torch_file(path)
     if name in _ENTRIES:
         entry = _ENTRIES[name]
         if not isinstance(content, Mapping) or not isinstance(content.get(entry), Mapping):
@@ -106,21 +104,3 @@ def check_networks(folder: Path) -> list[str]:
     for name in NETWORK_FILES:
         load_network(folder, name)
     return list(NETWORK_FILES.values())
-
-
-def _read(path: Path) -> object:
-    """The content of a `.pth` file; tensors and plain containers only, mapped into memory where the format allows."""
-    if not path.is_file():
-        raise WeightsFileError(str(path), "", "no such file")
-    try:
-        with path.open("rb") as stream:
-            is_zip = stream.read(2) == b"PK"
-        content: object = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
-    except UnpicklingError as error:
-        named = _ASKED_FOR.search(str(error))  # torch's own advice, to load it unsafely, is not passed on
-        reason = f"it asks for {named[1][:100]}" if named else "it is no plain checkpoint"
-        raise WeightsFileError(str(path), "", f"is refused: {reason}") from error
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise WeightsFileError(str(path), "", f"is damaged or cut short ({reason})") from error
-    return content

@@ -21,9 +21,11 @@ _FACTORIES: Final[dict[str, tuple[str, str]]] = {
     "ditto/warp_network": ("engines.networks.ditto.warp_network", "WarpNetwork"),
     "ditto/lmdm": ("engines.networks.lmdm", "build_ditto"),
     "mini/lmdm": ("engines.networks.lmdm", "build_mini"),
+    "rife/4.0": ("engines.networks.rife.ifnet", "build_4_0"),
     "rife/4.25": ("engines.networks.rife.ifnet", "build_4_25"),
     "rife/4.6": ("engines.networks.rife.ifnet", "build_4_6"),
     "rife/4.9": ("engines.networks.rife.ifnet", "build_4_9"),
+    "rife/mini": ("engines.networks.rife.ifnet", "build_mini"),
     "mini/speech_encoder": ("engines.networks.mini.speech_encoder", "build_speech_encoder"),
 }
 """Network name -> (module, factory). The module is imported at first use."""

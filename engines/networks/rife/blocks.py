@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from kernels.errors import InvalidInputError
+
 SLOPE: Final = 0.2
 RESIDUALS_PER_BLOCK: Final = 8
 FLOW_CHANNELS: Final = 4
@@ -60,15 +62,47 @@ class IFBlock(nn.Module):
         Returns:
             Change of flow (B, 4, H, W), logit (B, 1, H, W), carried features (B, carried, H, W) or None.
         """
-        small = _resize(x, 1.0 / scale)
-        if flow is not None:
-            small = torch.cat([small, _resize(flow, 1.0 / scale) / scale], dim=1)
-        out = _resize(self.lastconv(self.convblock(self.conv0(small))), scale)
+        small = block_input(x, flow, scale)
+        out = resize(self.lastconv(self.convblock(self.conv0(small))), scale)
         features = out[:, FLOW_CHANNELS + 1 :] if self.carried else None
         return out[:, :FLOW_CHANNELS] * scale, out[:, FLOW_CHANNELS : FLOW_CHANNELS + 1], features
 
 
-def _resize(x: Tensor, factor: float) -> Tensor:
+class PReluBlock(nn.Module):
+    """One refinement step of 4.0: PReLU instead of LeakyReLU, one residual around eight convolutions, a head at half the size.
+
+    Args:
+        in_channels: Channels of the input with the flow appended.
+        channels: Width inside.
+        carried: 0; this version hands nothing on.
+    """
+
+    def __init__(self, in_channels: int, channels: int, carried: int) -> None:
+        super().__init__()
+        if carried:
+            raise InvalidInputError("carried", str(carried), "0")
+        self.conv0 = nn.Sequential(_prelu(in_channels, channels // 2, 2), _prelu(channels // 2, channels, 2))
+        self.convblock = nn.Sequential(*(_prelu(channels, channels, 1) for _ in range(RESIDUALS_PER_BLOCK)))
+        self.lastconv = nn.ConvTranspose2d(channels, FLOW_CHANNELS + 1, 4, 2, 1)
+
+    def forward(self, x: Tensor, flow: Tensor | None, scale: float) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Refine; arguments and results as in `IFBlock.forward`."""
+        features = self.conv0(block_input(x, flow, scale))
+        out = resize(self.lastconv(self.convblock(features) + features), 2.0 * scale)
+        return out[:, :FLOW_CHANNELS] * (2.0 * scale), out[:, FLOW_CHANNELS:], None
+
+
+def _prelu(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(in_channels, out_channels, 3, stride, 1), nn.PReLU(out_channels))
+
+
+def block_input(x: Tensor, flow: Tensor | None, scale: float) -> Tensor:
+    """Everything at 1 / scale, the flow last and in pixels of that size."""
+    small = resize(x, 1.0 / scale)
+    return small if flow is None else torch.cat([small, resize(flow, 1.0 / scale) / scale], dim=1)
+
+
+def resize(x: Tensor, factor: float) -> Tensor:
     """Bilinear, no antialiasing, corners not aligned."""
     if factor == 1.0:
         return x

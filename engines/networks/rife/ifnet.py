@@ -1,4 +1,4 @@
-"""IFNet of RIFE 4.6, 4.9 and 4.25: a frame in between two frames (facts: rife.md, sections 1 and 2).
+"""IFNet of RIFE 4.0, 4.6, 4.9, 4.25 and of our own `mini`: a frame in between two frames (facts: rife.md, sections 1 and 2).
 
 Coarse to fine, every block refines one 4-channel flow (x, y to frame 0, x, y to frame 1, in pixels) and one fusion logit at full
 padded resolution. State-dict names are those of the public checkpoints without their `module.` prefix.
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engines.networks.rife.blocks import IFBlock, PlainEncoder, StackedEncoder
+from engines.networks.rife.blocks import IFBlock, PlainEncoder, PReluBlock, StackedEncoder
 from kernels.backward_warp import backward_warp
 from kernels.errors import InvalidInputError, ShapeError
 
@@ -33,6 +33,7 @@ class IFNetLayout:
         mask_adds: True where each block adds to the fusion logit instead of replacing it.
         pad: Sizes are padded to a multiple of this.
         ensemble: Whether time-reversed averaging is defined.
+        block: Makes one block out of (input channels, width, carried).
     """
 
     widths: tuple[int, ...]
@@ -42,12 +43,15 @@ class IFNetLayout:
     mask_adds: bool
     pad: int
     ensemble: bool
+    block: Callable[[int, int, int], nn.Module] = IFBlock
 
 
 LAYOUTS: Final[dict[str, IFNetLayout]] = {
+    "4.0": IFNetLayout((192, 128, 96, 64), (8, 4, 2, 1), None, 0, True, 32, True, PReluBlock),
     "4.6": IFNetLayout((192, 128, 96, 64), (8, 4, 2, 1), None, 0, True, 32, True),
     "4.9": IFNetLayout((192, 128, 96, 64), (8, 4, 2, 1), PlainEncoder, 0, False, 32, True),
     "4.25": IFNetLayout((192, 128, 96, 64, 32), (16, 8, 4, 2, 1), StackedEncoder, 8, False, 64, False),
+    "mini": IFNetLayout((96, 64, 48, 32), (8, 4, 2, 1), StackedEncoder, 8, False, 32, False),
 }
 
 
@@ -73,7 +77,7 @@ class IFNet(nn.Module):
         encoded = 2 * ENCODED_CHANNELS if layout.encoder else 0
         first, later = 3 + 3 + encoded + 1, 3 + 3 + encoded + 1 + 1 + layout.carried + 4
         for index, width in enumerate(layout.widths):
-            self.add_module(f"block{index}", IFBlock(later if index else first, width, layout.carried))
+            self.add_module(f"block{index}", layout.block(later if index else first, width, layout.carried))
         if layout.encoder is not None:
             self.encode = layout.encoder()
 
@@ -122,7 +126,7 @@ class IFNet(nn.Module):
         flow = mask = carried = None
         warped0, warped1 = sides0, sides1
         for index, scale in enumerate(self.scales):
-            block: IFBlock = getattr(self, f"block{index}")
+            block: nn.Module = getattr(self, f"block{index}")
             flow_step, mask_step, carried = self._refine(block, warped0, warped1, plane, mask, carried, flow, scale)
             flow = flow_step if flow is None else flow + flow_step
             mask = mask_step if mask is None or not self.layout.mask_adds else mask + mask_step
@@ -134,7 +138,7 @@ class IFNet(nn.Module):
 
     def _refine(
         self,
-        block: IFBlock,
+        block: nn.Module,
         warped0: Tensor,
         warped1: Tensor,
         plane: Tensor,
@@ -169,6 +173,11 @@ def _block_input(side0: Tensor, side1: Tensor, plane: Tensor, mask: Tensor | Non
     return torch.cat(parts, dim=1)
 
 
+def build_4_0(*, ensemble: bool = False, scale: float = 1.0) -> IFNet:
+    """RIFE 4.0: 5.16 M parameters, PReLU; without the reference's second try at half the scale on very large motion."""
+    return IFNet(LAYOUTS["4.0"], ensemble=ensemble, scale=scale)
+
+
 def build_4_6(*, ensemble: bool = False, scale: float = 1.0) -> IFNet:
     """RIFE 4.6: 5.31 M parameters, no encoder, the fusion logit accumulates."""
     return IFNet(LAYOUTS["4.6"], ensemble=ensemble, scale=scale)
@@ -182,3 +191,8 @@ def build_4_9(*, ensemble: bool = False, scale: float = 1.0) -> IFNet:
 def build_4_25(*, ensemble: bool = False, scale: float = 1.0) -> IFNet:
     """RIFE 4.25: 5.66 M parameters, five blocks, half the arithmetic of 4.9."""
     return IFNet(LAYOUTS["4.25"], ensemble=ensemble, scale=scale)
+
+
+def build_mini(*, scale: float = 1.0) -> IFNet:
+    """Our own small one: 1.5 M parameters, the graph of 4.25 with four narrow blocks (96, 64, 48, 32 channels at 1/8 .. 1/1)."""
+    return IFNet(LAYOUTS["mini"], scale=scale)
