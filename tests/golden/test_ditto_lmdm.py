@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from engines.diffusion import alphas_cumprod, ddim_sample, ddim_steps
+from engines.ditto.fast_sampler import FastSampler
 from engines.networks.lmdm import Lmdm
 from tests.golden.support import assert_golden, filled, golden, manifest_shapes, normal
 
@@ -53,4 +54,6 @@ def test_ddim(lmdm: Lmdm, count: int) -> None:
     with torch.inference_mode():
         cache = lmdm.encode_condition(cond_frame, cond, torch.tensor([step.time for step in schedule]))
         x = ddim_sample(lambda x, i: lmdm.denoise(x, i, cache), noise[-1], noise[:-1], schedule)
+        fused = FastSampler(lmdm, count)(cond_frame, cond, noise.transpose(0, 1))
     np.testing.assert_allclose(x.numpy(), stored["x"], atol=MAX_ERROR, rtol=0)
+    np.testing.assert_allclose(fused.numpy(), stored["x"], atol=MAX_ERROR, rtol=0)
