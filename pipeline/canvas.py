@@ -30,11 +30,17 @@ class CanvasPainter:
         Raises:
             ShapeError: The rectangle does not lie on the canvas.
         """
-        canvas = self._canvas
-        if rect.x + rect.w > canvas.width or rect.y + rect.h > canvas.height:
-            raise ShapeError(
-                "rect", f"{rect.w}x{rect.h} at {rect.x},{rect.y}", f"inside {canvas.width}x{canvas.height}"
-            )
-        canvas.y_plane[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w] = rect.y_plane
-        canvas.uv_plane[rect.y // 2 : (rect.y + rect.h) // 2, rect.x : rect.x + rect.w] = rect.uv_plane
-        return canvas
+        paste(self._canvas, rect)
+        return self._canvas
+
+
+def paste(canvas: Nv12Canvas, rect: Nv12Rect) -> None:
+    """Copy a rectangle into a picture, in place.
+
+    Raises:
+        ShapeError: The rectangle does not lie on the canvas.
+    """
+    if rect.x + rect.w > canvas.width or rect.y + rect.h > canvas.height:
+        raise ShapeError("rect", f"{rect.w}x{rect.h} at {rect.x},{rect.y}", f"inside {canvas.width}x{canvas.height}")
+    canvas.y_plane[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w] = rect.y_plane
+    canvas.uv_plane[rect.y // 2 : (rect.y + rect.h) // 2, rect.x : rect.x + rect.w] = rect.uv_plane

@@ -64,6 +64,9 @@ class EncoderSettings(Settings):
     stream_crf: int = Field(20, ge=0, le=40, description="libx264 quality for files streamed while they are made.")
     live_preset: X264Preset = Field("ultrafast", description="libx264 preset for live sessions.")
     live_kbps: int = Field(4000, ge=100, le=50_000, description="Video bit rate of a live session, kbit/s.")
+    live_vbv_s: float = Field(
+        0.5, ge=0.05, le=5, description="A live key frame may take at most this many seconds of the rate."
+    )
     nvenc_preset: Literal["p1", "p2", "p3", "p4", "p5", "p6", "p7"] = Field("p1", description="NVENC preset.")
     nvenc_file_qp: int = Field(20, ge=0, le=40, description="NVENC constant quantiser for files; lower is better.")
     file_gop_s: float = Field(1.0, gt=0, le=10, description="Seconds between key frames in files; every GOP is closed.")

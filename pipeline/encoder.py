@@ -101,6 +101,13 @@ class VideoEncoder(Protocol):
         """
         ...
 
+    def set_rate(self, kbps: int) -> None:
+        """Change the bit rate of a `live` stream from the next picture on, without a key frame.
+
+        Works below the rate that it was opened with (`EncoderSettings.live_kbps`); above, the encoder stays at that.
+        """
+        ...
+
     def flush(self) -> list[VideoPacket]:
         """End the stream and return what was held back; encode nothing afterwards."""
         ...
@@ -179,6 +186,11 @@ class AvVideoEncoder:
             raise EncoderError(f"{self._codec_name} failed: {error.strerror}") from error
         self._next_pts = pts + 1
         return packets
+
+    def set_rate(self, kbps: int) -> None:
+        """See `VideoEncoder.set_rate`. libavcodec hands a changed `bit_rate` to libx264 and NVENC with the next picture."""
+        if self._context is not None:
+            self._context.bit_rate = kbps * 1000
 
     def flush(self) -> list[VideoPacket]:
         """See `VideoEncoder.flush`."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from pipeline.config import EncoderSettings
 from pipeline.encoder import AvVideoEncoder, EncoderError, Purpose, VideoFormat, standalone_context
-from pipeline.encoder_x264 import VBV_SECONDS
 from pipeline.h264_level import h264_level
 from pipeline.types import Nv12Canvas
 
@@ -96,5 +95,5 @@ def nvenc_options(video_format: VideoFormat, purpose: Purpose, settings: Encoder
         "level": h264_level(video_format, settings.live_kbps),
         "b": str(rate),
         "maxrate": str(rate),
-        "bufsize": str(round(rate * VBV_SECONDS)),
+        "bufsize": str(round(rate * settings.live_vbv_s)),
     }

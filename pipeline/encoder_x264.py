@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from av.video.codeccontext import VideoCodecContext
 
 CODEC_NAME = "libx264"
-VBV_SECONDS = 0.5
-"""A live key frame may take at most this much of the rate, so that it does not leave as one long burst."""
 
 
 def open_x264(
@@ -60,6 +58,6 @@ def x264_options(video_format: VideoFormat, purpose: Purpose, settings: EncoderS
         "level": h264_level(video_format, settings.live_kbps),
         "b": str(rate),
         "maxrate": str(rate),
-        "bufsize": str(round(rate * VBV_SECONDS)),
+        "bufsize": str(round(rate * settings.live_vbv_s)),
         "x264-params": "repeat-headers=1",
     }
