@@ -75,8 +75,9 @@ class EagerEngine:
     def between(self, before: Tensor, after: Tensor, times: Tensor, height: int, width: int) -> Tensor:
         """Interpolate; rounded, not truncated: truncation would darken every other frame."""
         plane = times.to(self._device).reshape(-1, 1, 1, 1).expand(-1, 1, *before.shape[-2:])
-        encodings = (before[:, 3:], after[:, 3:]) if before.shape[1] > 3 else (None, None)
-        picture, _, _ = self._network.interpolate(before[:, :3], after[:, :3], *encodings, plane)
+        encoded = before.shape[1] > 3
+        first, second = (before[:, 3:], after[:, 3:]) if encoded else (None, None)
+        picture, _, _ = self._network.interpolate(before[:, :3], after[:, :3], first, second, plane)
         levels = (picture[..., :height, :width].clamp(0.0, 1.0) * 255.0).round()
         return levels.to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 
@@ -146,8 +147,9 @@ class Interpolator:
             raise ShapeError("before, after", str(sorted(sizes)), "frames of one size")
         height, width = next(iter(sizes))
         with torch.inference_mode():
-            sides = (torch.stack([frame.data for frame in frames]) for frames in (before, after))
-            return self._engine.between(*sides, times, height, width)
+            first = torch.stack([frame.data for frame in before])
+            second = torch.stack([frame.data for frame in after])
+            return self._engine.between(first, second, times, height, width)
 
     def interpolate(
         self, frames0: U8 | Tensor, frames1: U8 | Tensor, timesteps: Sequence[float] | NDArray[np.floating] | Tensor
