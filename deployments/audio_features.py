@@ -56,10 +56,12 @@ class AudioFeaturesReplica:
         self._worker.check()
 
     def _batch(self, items: Sequence[Item]) -> list[FeatureRows | LiveAnchorError]:
-        expected = (self._stage.window_samples,)
-        good = [item for item in items if item[0].shape == expected]
-        rows = iter(self._stage.windows(good))
-        return [
-            next(rows) if window.shape == expected else ShapeError("window", str(window.shape), str(expected))
-            for window, _ in items
-        ]
+        results: dict[int, FeatureRows | LiveAnchorError] = {}
+        for shape in {window.shape for window, _ in items}:
+            group = [i for i, (window, _) in enumerate(items) if window.shape == shape]
+            try:
+                answers: Sequence[FeatureRows | LiveAnchorError] = self._stage.windows([items[i] for i in group])
+            except ShapeError as error:
+                answers = [error] * len(group)
+            results.update(zip(group, answers, strict=True))
+        return [results[i] for i in range(len(items))]

@@ -61,12 +61,13 @@ class AudioFacts:
 
 @dataclass(frozen=True)
 class MotionFacts:
-    """What `MotionDiffusion` tells sessions: family, frames per hop, frames of past motion per window, `StageInfo.sets_up`."""
+    """What `MotionDiffusion` tells sessions: family, frames per hop, frames of past motion per window, and as `StageInfo` says."""
 
     family: str
     hop_frames: int
     history_frames: int
     sets_up: bool = False
+    hop_choices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,7 @@ def stage_info(family: str, audio: AudioFacts, motion: MotionFacts) -> StageInfo
         doubles_in_motion_space=doubles_in_motion_space(family),
         sets_up=motion.sets_up,
         gate_frames=audio.gate_frames,
+        hop_choices=motion.hop_choices,
     )
 
 

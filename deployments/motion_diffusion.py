@@ -38,8 +38,8 @@ class MotionDiffusionReplica:
 
     def facts(self) -> MotionFacts:
         """What a session must know to cut hops."""
-        stage, sets_up = self._stage, self._family.facts.sets_up
-        return MotionFacts(self._name, stage.hop_frames, stage.history_frames, sets_up)
+        stage, facts = self._stage, self._family.facts
+        return MotionFacts(self._name, stage.hop_frames, stage.history_frames, facts.sets_up, facts.hop_choices)
 
     async def motion(self, rows: FeatureRows, carry: MotionCarry, context: CallContext) -> Answer:
         """See `pipeline.motion_diffusion.MotionDiffusion.step`."""

@@ -90,7 +90,7 @@ class AudioFeatures:
     Args:
         runtime: Runs the encoder: (B, window_samples) -> (B, rows, row_dim).
         shape: Facts about that encoder.
-        hop_frames: Frames per window.
+        hop_frames: Frames per window, at most.
     """
 
     def __init__(self, runtime: Runtime, shape: EncoderShape, hop_frames: int = 8) -> None:
@@ -100,14 +100,15 @@ class AudioFeatures:
 
     @property
     def window_samples(self) -> int:
-        """Samples of one window: context, the hop itself, look-ahead."""
+        """Samples of one window of a whole hop: context, the hop itself, look-ahead."""
         return self.shape.left_samples + self.hop_rows * ROW_SAMPLES + self.shape.lookahead_samples
 
     def window(self, window: F32, first_row: int) -> FeatureRows:
         """Rows of one hop.
 
         Args:
-            window: float32 (window_samples,); sample 0 lies `left_samples` before the start of row `first_row`.
+            window: float32 (window_samples,), or whole frames of 640 samples less; sample 0 lies `left_samples` before the
+                start of row `first_row`.
             first_row: Index of the first row since the session's start.
 
         Raises:
@@ -121,13 +122,23 @@ class AudioFeatures:
         Batched results equal single ones up to float32 rounding.
         """
         for window, _ in items:
-            if window.shape != (self.window_samples,):
-                raise ShapeError("window", str(window.shape), f"({self.window_samples},)")
-        if not items:
-            return []
-        stacked = np.stack([clean_pcm(window) for window, _ in items])
-        rows = self._runtime.run(torch.from_numpy(stacked)).float().cpu().numpy()
-        return [FeatureRows(row, FEATURE_RATE_HZ, first) for row, (_, first) in zip(rows, items, strict=True)]
+            if not self._fits(window):
+                allowed = f"({self.window_samples},) or whole frames of {SAMPLES_PER_FRAME} less"
+                raise ShapeError("window", str(window.shape), allowed)
+        results: dict[int, FeatureRows] = {}
+        for length in sorted({len(window) for window, _ in items}):
+            group = [i for i, (window, _) in enumerate(items) if len(window) == length]
+            stacked = np.stack([clean_pcm(items[i][0]) for i in group])
+            rows = self._runtime.run(torch.from_numpy(stacked)).float().cpu().numpy()
+            for i, row in zip(group, rows, strict=True):
+                results[i] = FeatureRows(row, FEATURE_RATE_HZ, items[i][1])
+        return [results[i] for i in range(len(items))]
+
+    def _fits(self, window: F32) -> bool:
+        if window.ndim != 1:
+            return False
+        missing = self.window_samples - len(window)
+        return missing % SAMPLES_PER_FRAME == 0 and 0 <= missing < self.hop_rows * ROW_SAMPLES
 
     def initial_carry(self, epoch: int = 0) -> AudioCarry:
         """The carry of a session that has heard nothing yet: silence before the start."""

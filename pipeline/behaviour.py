@@ -17,7 +17,9 @@ class MotionBehaviour(Protocol):
         """Motion of the silent face, float32 (n_frames, 265); `first_frame` may be negative."""
         ...
 
-    def start(self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None) -> Carry:
+    def start(
+        self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None, hop_frames: int = 0
+    ) -> Carry:
         """The carry of speech that starts now.
 
         Args:
@@ -26,6 +28,7 @@ class MotionBehaviour(Protocol):
             first_frame: Index of the first frame to be made.
             epoch: Session epoch.
             prepared: What the motion stage answered at set-up, where the family has one.
+            hop_frames: One of `StageInfo.hop_choices`; 0: the stage's own hop.
         """
         ...
 
@@ -37,9 +40,11 @@ class MiniBehaviour:
         """See `MotionBehaviour`."""
         return idle_motion(seed, first_frame, n_frames)
 
-    def start(self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None) -> Carry:
+    def start(
+        self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None, hop_frames: int = 0
+    ) -> Carry:
         """See `MotionBehaviour`; `mini` has no set-up."""
-        return initial_carry(seed=seed, history=history, first_frame=first_frame, epoch=epoch)
+        return initial_carry(seed=seed, history=history, first_frame=first_frame, epoch=epoch, hop_frames=hop_frames)
 
 
 MINI = MiniBehaviour()

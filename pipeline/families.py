@@ -100,6 +100,7 @@ class FamilyFacts:
 
     sets_up: bool
     gate_frames: int | None
+    hop_choices: tuple[int, ...] = ()
 
 
 class Family(Protocol):

@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 
 from pipeline.audio_features import CarryError
-from pipeline.mini import load_speech_stages
+from pipeline.mini import HOP_CHOICES, load_speech_stages
 from pipeline.motion_diffusion import MotionCarry
 from pipeline.renderer import DEFAULT_CACHE_BYTES, Renderer
 from pipeline.stages import Carry, RenderRequest, StageInfo
@@ -55,6 +55,7 @@ class LocalStages:
             lookahead_samples=self._audio.shape.lookahead_samples,
             history_frames=self._motion.history_frames,
             doubles_in_motion_space=True,
+            hop_choices=HOP_CHOICES,
         )
 
     async def audio_features(self, window: F32, first_row: int) -> FeatureRows:

@@ -58,6 +58,7 @@ class MotionCarry:
         family: Family of the model; empty until the first call.
         version: Version of its weights; empty until the first call.
         epoch: Session epoch.
+        hop_frames: New frames per window of this stream; 0: the stage's own.
     """
 
     history: F32
@@ -69,6 +70,7 @@ class MotionCarry:
     family: str = ""
     version: str = ""
     epoch: int = 0
+    hop_frames: int = 0
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class MotionItem:
     final: bool = False
 
 
-def initial_carry(seed: int, history: F32, first_frame: int = 0, epoch: int = 0) -> MotionCarry:
+def initial_carry(seed: int, history: F32, first_frame: int = 0, epoch: int = 0, hop_frames: int = 0) -> MotionCarry:
     """The carry of speech that starts now, out of a pose that the viewer already sees.
 
     Args:
@@ -89,6 +91,7 @@ def initial_carry(seed: int, history: F32, first_frame: int = 0, epoch: int = 0)
             extended by repeating the oldest.
         first_frame: Index of the first frame to be made, since the session's start.
         epoch: Session epoch.
+        hop_frames: New frames per window; 0: the stage's own.
 
     Raises:
         ShapeError: `history` is not motion.
@@ -101,7 +104,7 @@ def initial_carry(seed: int, history: F32, first_frame: int = 0, epoch: int = 0)
         raise InvalidInputError("seed", str(seed), "0 to 2^64 - 1")
     if first_frame < 0:
         raise InvalidInputError("first_frame", str(first_frame), "0 or more")
-    return MotionCarry(motion, np.zeros((0, 0), np.float32), 0, first_frame, seed, epoch=epoch)
+    return MotionCarry(motion, np.zeros((0, 0), np.float32), 0, first_frame, seed, epoch=epoch, hop_frames=hop_frames)
 
 
 class MotionDiffusion:
@@ -110,7 +113,7 @@ class MotionDiffusion:
     Args:
         runtime: Runs a `engines.window_sampler.WindowSampler`.
         shape: Facts about its model.
-        hop_frames: New frames per window; the others are known.
+        hop_frames: New frames per window where a carry does not say otherwise; the others are known.
     """
 
     def __init__(self, runtime: Runtime, shape: MotionShape, hop_frames: int = 8) -> None:
@@ -119,12 +122,11 @@ class MotionDiffusion:
         self._runtime = runtime
         self.shape = shape
         self.hop_frames = hop_frames
-        self._past = shape.seq_frames - hop_frames
 
     @property
     def history_frames(self) -> int:
         """Frames of past motion that a window is conditioned on."""
-        return self._past + 1
+        return self.shape.seq_frames - self.hop_frames + 1
 
     def probe(self) -> None:
         """Sample one window of silence, to see that everything works.
@@ -171,10 +173,11 @@ class MotionDiffusion:
             )
         made: list[list[F32]] = [[] for _ in items]
         while active := [i for i, item in enumerate(items) if self._has_window(results[i], carries[i], item.final)]:
-            windows = self._sample([carries[i] for i in active])
-            for i, motion in zip(active, windows, strict=True):
-                kept, carries[i] = self._advance(carries[i], motion)
-                made[i].append(kept)
+            for hop in sorted({self._hop(carries[i]) for i in active}):
+                group = [i for i in active if self._hop(carries[i]) == hop]
+                for i, motion in zip(group, self._sample([carries[i] for i in group], hop), strict=True):
+                    kept, carries[i] = self._advance(carries[i], motion)
+                    made[i].append(kept)
         for i, item in enumerate(items):
             if not isinstance(results[i], LiveAnchorError):
                 motion = np.concatenate(made[i]) if made[i] else np.zeros((0, MOTION_DIM), np.float32)
@@ -191,6 +194,8 @@ class MotionDiffusion:
             return CarryError("carry", f"{carry.family} {carry.version}", " ".join(mine))
         if carry.finished:
             return CarryError("carry", "a finished stream", "a carry from initial_carry")
+        if not 1 <= self._hop(carry) < self.shape.seq_frames:
+            return CarryError("carry.hop_frames", str(carry.hop_frames), f"1 to {self.shape.seq_frames - 1}")
         if rows.rows.ndim != 2 or rows.rows.shape[1] != self.shape.row_dim:
             return ShapeError("rows", str(rows.rows.shape), f"(t, {self.shape.row_dim})")
         expected = carry.next_frame * ROWS_PER_FRAME + carry.pending
@@ -198,18 +203,23 @@ class MotionDiffusion:
             return CarryError("rows.first_row", str(rows.first_row), str(expected))
         return None
 
+    def _hop(self, carry: MotionCarry) -> int:
+        """New frames per window of this stream."""
+        return carry.hop_frames or self.hop_frames
+
     def _take_rows(self, item: MotionItem) -> MotionCarry:
         """Append the new rows; at the start, put silence before them and complete the history."""
         carry, shape = item.carry, self.shape
         rows, history = carry.rows, carry.history
+        past = shape.seq_frames - self._hop(carry)
         if not carry.family:
-            rows = np.repeat(shape.silence_row[None], self._past * ROWS_PER_FRAME, axis=0)
-        missing = self.history_frames - len(history)
+            rows = np.repeat(shape.silence_row[None], past * ROWS_PER_FRAME, axis=0)
+        missing = past + 1 - len(history)
         if missing > 0:
             history = np.concatenate([np.repeat(history[:1], missing, axis=0), history])
         return replace(
             carry,
-            history=history[-self.history_frames :],
+            history=history[-(past + 1) :],
             rows=np.concatenate([rows, item.rows.rows]).astype(np.float32),
             pending=carry.pending + len(item.rows.rows),
             family=shape.family,
@@ -221,21 +231,22 @@ class MotionDiffusion:
     ) -> bool:
         if isinstance(result, LiveAnchorError):
             return False
-        return carry.pending >= self.hop_frames * ROWS_PER_FRAME or (final and carry.pending > 0)
+        return carry.pending >= self._hop(carry) * ROWS_PER_FRAME or (final and carry.pending > 0)
 
-    def _sample(self, carries: Sequence[MotionCarry]) -> F32:
+    def _sample(self, carries: Sequence[MotionCarry], hop_frames: int) -> F32:
         """One window of each session: (B, hop_frames, 265)."""
         shape = self.shape
+        past = shape.seq_frames - hop_frames
         window_rows = shape.seq_frames * ROWS_PER_FRAME
         conditions = []
         for carry in carries:
             rows = carry.rows[:window_rows]
             fill = np.repeat(shape.silence_row[None], window_rows - len(rows), axis=0)
             per_frame = np.concatenate([rows, fill]).reshape(shape.seq_frames, ROWS_PER_FRAME * shape.row_dim)
-            cue = blink_cue(carry.seed, carry.next_frame - self._past, shape.seq_frames)
+            cue = blink_cue(carry.seed, carry.next_frame - past, shape.seq_frames)
             conditions.append(np.concatenate([per_frame, cue[:, None]], axis=1))
         noise = torch.stack(
-            [window_noise(c.seed, c.next_frame, (shape.steps, self.hop_frames, shape.dofs)) for c in carries]
+            [window_noise(c.seed, c.next_frame, (shape.steps, hop_frames, shape.dofs)) for c in carries]
         )
         history = torch.from_numpy(np.stack([carry.history for carry in carries]))
         cond = torch.from_numpy(np.stack(conditions).astype(np.float32))
@@ -243,11 +254,11 @@ class MotionDiffusion:
 
     def _advance(self, carry: MotionCarry, motion: F32) -> tuple[F32, MotionCarry]:
         """Take one window's motion: what is kept of it, and the carry after it."""
-        used = min(self.hop_frames * ROWS_PER_FRAME, carry.pending)
+        used = min(self._hop(carry) * ROWS_PER_FRAME, carry.pending)
         kept = motion[: -(-used // ROWS_PER_FRAME)]
         after = replace(
             carry,
-            history=np.concatenate([carry.history, kept])[-self.history_frames :],
+            history=np.concatenate([carry.history, kept])[-len(carry.history) :],
             rows=carry.rows[used:],
             pending=carry.pending - used,
             next_frame=carry.next_frame + len(kept),

@@ -12,16 +12,9 @@ from pipeline.config import SilenceSettings
 from pipeline.idle_fade import IdleFade
 from pipeline.pcm_buffer import PcmBuffer
 from pipeline.silence import SilenceGate, frame_rms
+from pipeline.spoken_motion import SpokenMotion, set_up, window_of
 from pipeline.stages import Carry, Stages
-from pipeline.types import (
-    F32,
-    FEATURE_RATE_HZ,
-    ROWS_PER_FRAME,
-    SAMPLES_PER_FRAME,
-    AudioChunk,
-    FeatureRows,
-    MotionChunk,
-)
+from pipeline.types import F32, SAMPLES_PER_FRAME, AudioChunk, MotionChunk
 
 
 class SpeechMotion:
@@ -60,14 +53,15 @@ class SpeechMotion:
         self._speech = np.zeros(0, np.bool_)
         self._history: F32 = behaviour.idle(seed, -self._info.history_frames, self._info.history_frames)
         self._prepared: Carry | None = None
-        self._carry: Carry | None = None
+        self._spoken: SpokenMotion | None = None
         self._fade: IdleFade | None = None
         self.neural_hops = 0
         self.idle_hops = 0
 
     async def run(self, source: AsyncIterator[AudioChunk]) -> AsyncGenerator[MotionChunk, None]:
         """Consume the audio and yield motion hop by hop, the last one cut to the length of the audio."""
-        await self._set_up()
+        begin = self._behaviour.start(self._seed, self._history, 0, self._epoch, None)
+        self._prepared = await set_up(self._stages, begin)
         async for chunk in source:
             self._buffer.append(chunk.pcm)
             while self._hop_is_complete():
@@ -85,13 +79,6 @@ class SpeechMotion:
     def _hop_is_complete(self) -> bool:
         ahead = max(self._info.lookahead_samples, self._info.lookahead_frames * SAMPLES_PER_FRAME)
         return self._buffer.end >= (self._hop + 1) * self._hop_samples + ahead
-
-    async def _set_up(self) -> None:
-        """Let the motion stage do before the first sample what does not depend on samples."""
-        if self._info.sets_up:
-            carry = self._behaviour.start(self._seed, self._history, 0, self._epoch, None)
-            none = FeatureRows(np.zeros((0, 0), np.float32), FEATURE_RATE_HZ, 0)
-            _, self._prepared = await self._stages.motion_diffusion(none, carry)
 
     async def _next_hop(self) -> MotionChunk:
         first_frame = self._hop * self._info.hop_frames
@@ -114,22 +101,20 @@ class SpeechMotion:
         return bool(decided.any())
 
     async def _spoken_hop(self, first_frame: int) -> MotionChunk:
-        if self._carry is None:
-            self._carry = self._behaviour.start(self._seed, self._history, first_frame, self._epoch, self._prepared)
-        info = self._info
-        length = info.context_samples + self._hop_samples + info.lookahead_samples
-        window = self._buffer.window(self._hop * self._hop_samples - info.context_samples, length)
-        rows = await self._stages.audio_features(window, first_frame * ROWS_PER_FRAME)
-        chunk, self._carry = await self._stages.motion_diffusion(rows, self._carry)
+        if self._spoken is None:
+            carry = self._behaviour.start(self._seed, self._history, first_frame, self._epoch, self._prepared)
+            self._spoken = SpokenMotion(self._stages, carry)
+        window = self._buffer.window(*window_of(self._info, first_frame, self._info.hop_frames))
+        chunk = await self._spoken.hop(window, first_frame)
         self._fade = None
         self.neural_hops += 1
         return chunk
 
     async def _idle_hop(self, first_frame: int) -> MotionChunk:
         idle = self._behaviour.idle(self._seed, first_frame - 1, self._info.hop_frames + 1)
-        if self._carry is not None:
+        if self._spoken is not None:
             self._fade = IdleFade.from_pose(self._history[-1], idle[0], first_frame)
-            self._carry = None
+            self._spoken = None
         self.idle_hops += 1
         motion = idle[1:] if self._fade is None else self._fade.apply(idle[1:], first_frame)
         return MotionChunk(motion, first_frame)

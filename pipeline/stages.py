@@ -22,6 +22,7 @@ class StageInfo:
         sets_up: True where the motion stage wants one call without rows at the start of a session, whose carry every utterance
             then begins from.
         gate_frames: Whole frames of look-ahead that decide whether someone speaks; None = all frames that the look-ahead touches.
+        hop_choices: Shorter hops that a stream may choose, by the length of its feature windows and `MotionBehaviour.start`.
     """
 
     family: str
@@ -32,6 +33,7 @@ class StageInfo:
     doubles_in_motion_space: bool
     sets_up: bool = False
     gate_frames: int | None = None
+    hop_choices: tuple[int, ...] = ()
 
     @property
     def lookahead_frames(self) -> int:
@@ -90,7 +92,7 @@ class Stages(Protocol):
         """One hop of features.
 
         Args:
-            window: float32 (context_samples + hop_frames * 640 + lookahead_samples,).
+            window: float32 (context_samples + hop_frames * 640 + lookahead_samples,), with the hop that the stream chose.
             first_row: Index of the first row since the session's start.
         """
         ...

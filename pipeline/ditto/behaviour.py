@@ -49,8 +49,10 @@ class DittoBehaviour:
                 offsets[:, part] = curves[name][:, None] * self._slopes[name]
         return offsets[first_frame - start : first_frame - start + n_frames].copy()
 
-    def start(self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None) -> Carry:
-        """See `pipeline.behaviour.MotionBehaviour`."""
+    def start(
+        self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None, hop_frames: int = 0
+    ) -> Carry:
+        """See `pipeline.behaviour.MotionBehaviour`; the hop is the stage's own."""
         ready = prepared if isinstance(prepared, DittoMotionCarry) else None
         return start_carry(seed, history, self._speaker, self._gaps, first_frame, epoch, ready)
 

@@ -122,3 +122,15 @@ def test_inputs_are_not_written_to(stage: AudioFeatures) -> None:
     carry = stage.initial_carry()
     carry.pcm.setflags(write=False)
     stage.step(pcm, carry)
+
+
+def test_windows_of_a_shorter_hop_give_the_same_rows(stage: AudioFeatures) -> None:
+    whole = stage.window_samples
+    pcm = np.random.default_rng(5).standard_normal(whole).astype(np.float32) * 0.1
+    short = pcm[: whole - 4 * 640]
+    rows = stage.windows([(pcm, 0), (short, 0)])
+    assert [len(one.rows) for one in rows] == [16, 8]
+    np.testing.assert_allclose(rows[1].rows, rows[0].rows[:8], atol=1e-5)
+    for wrong in (pcm[1:], pcm[: whole - 8 * 640], np.zeros(whole + 640, np.float32)):
+        with pytest.raises(ShapeError):
+            stage.window(wrong, 0)

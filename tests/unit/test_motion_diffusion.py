@@ -114,3 +114,15 @@ def test_a_hop_of_four_frames_works(stage: MotionDiffusion) -> None:
     assert chunk.motion.shape == (4, 265)
     with pytest.raises(InvalidInputError, match="hop_frames"):
         make_speech_stages(make_engines(random_networks()), hop_frames=32)
+
+
+def test_a_stream_may_choose_a_shorter_hop_beside_others(stage: MotionDiffusion) -> None:
+    short = initial_carry(1, REST, hop_frames=4)
+    alone, carry = stage.step(feature_rows(8), short)
+    assert alone.motion.shape == (4, 265) and carry.next_frame == 4 and len(carry.history) == 29
+    both = stage.steps([MotionItem(feature_rows(16), initial_carry(2, REST)), MotionItem(feature_rows(8), short)])
+    chunks = [result[0] for result in both if isinstance(result, tuple)]
+    assert [len(chunk.motion) for chunk in chunks] == [8, 4]
+    np.testing.assert_array_equal(chunks[1].motion, alone.motion)
+    with pytest.raises(CarryError, match="hop_frames"):
+        stage.step(feature_rows(8), initial_carry(1, REST, hop_frames=32))

@@ -1,0 +1,46 @@
+"""The motion of one stretch of speech: out of a pose that the viewer sees, hop by hop through the neural stages."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipeline.stages import Carry, StageInfo, Stages
+from pipeline.types import F32, FEATURE_RATE_HZ, ROWS_PER_FRAME, SAMPLES_PER_FRAME, FeatureRows, MotionChunk
+
+
+async def set_up(stages: Stages, carry: Carry) -> Carry | None:
+    """Let the motion stage do before the first sample what does not depend on samples; None where the family has no set-up."""
+    if not stages.info.sets_up:
+        return None
+    _, prepared = await stages.motion_diffusion(FeatureRows(np.zeros((0, 0), np.float32), FEATURE_RATE_HZ, 0), carry)
+    return prepared
+
+
+def window_of(info: StageInfo, first_frame: int, hop_frames: int) -> tuple[int, int]:
+    """First sample and length of the feature window of a hop."""
+    start = first_frame * SAMPLES_PER_FRAME - info.context_samples
+    return start, info.context_samples + hop_frames * SAMPLES_PER_FRAME + info.lookahead_samples
+
+
+class SpokenMotion:
+    """One stretch.
+
+    Args:
+        stages: The neural stages.
+        carry: From `MotionBehaviour.start`.
+    """
+
+    def __init__(self, stages: Stages, carry: Carry) -> None:
+        self._stages = stages
+        self._carry = carry
+
+    async def hop(self, window: F32, first_frame: int) -> MotionChunk:
+        """The next hop's motion.
+
+        Args:
+            window: Samples as `window_of` says.
+            first_frame: Index of the hop's first frame; hops are consecutive.
+        """
+        rows = await self._stages.audio_features(window, first_frame * ROWS_PER_FRAME)
+        chunk, self._carry = await self._stages.motion_diffusion(rows, self._carry)
+        return chunk
