@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_serializer, model_validator
 
 from pipeline.config import Settings
 
@@ -22,6 +22,7 @@ class LiveSettings(Settings):
     chunk_frames: Literal[4, 8, 16] = Field(4, description="Motion frames per render call; short ones answer sooner.")
     hop_frames: Literal[4, 8] = Field(4, description="New motion frames per window where the family allows a choice.")
     margin_ms: int = Field(80, ge=0, le=1000, description="Time kept for computing and jitter before a frame is due.")
+    stage_call_s: float = Field(2.0, gt=0, le=60, description="A stage call that takes longer counts as lost.")
     idle_ttl_s: float = Field(300.0, gt=0, description="A session in which nobody spoke for so long ends.")
     max_duration_s: float = Field(3600.0, gt=0, description="Longest session.")
     connect_timeout_s: float = Field(20.0, gt=0, le=120, description="ICE and DTLS must be done in this time.")
@@ -36,6 +37,11 @@ class IceServer(Settings):
     urls: tuple[str, ...] = Field(min_length=1, description="stun:host:port or turn:host:port?transport=udp.")
     username: str = ""
     credential: SecretStr = SecretStr("")
+
+    @field_serializer("credential", when_used="json")
+    def _whole(self, credential: SecretStr) -> str:
+        """The document that Ray Serve is given must hold it; logs and reprs never do."""
+        return credential.get_secret_value()
 
 
 class RtcSettings(Settings):

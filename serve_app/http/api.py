@@ -17,6 +17,10 @@ from serve_app.http.context import REQUEST_ID, ContextMiddleware
 from serve_app.http.error_handlers import install_error_handlers
 from serve_app.http.generate import generate_routes
 from serve_app.http.host import Host
+from serve_app.http.live import live_routes
+from serve_app.http.live_events import live_event_routes
+from serve_app.http.live_host import LiveHost
+from serve_app.http.live_speech import live_speech_routes
 from serve_app.http.metrics import HttpMetrics, Mirror
 from serve_app.http.openapi import install_openapi
 from serve_app.http.operations import operations_routes
@@ -24,20 +28,26 @@ from serve_app.http.results import result_routes
 from serve_app.http.services import Services
 from serve_app.http.settings import ApiSettings
 from serve_app.http.web import install_web
+from serve_app.http.whep import whep_routes
 
 _EXPOSED: Final = [
     REQUEST_ID, "Retry-After", "Location", "Content-Disposition", "Content-Length", "Content-Range", "Accept-Ranges", "ETag",
-    "X-Frames", "X-Fps", "X-Duration-S", "X-Width", "X-Height", "X-Avatar-Id",
+    "Link", "X-Frames", "X-Fps", "X-Duration-S", "X-Width", "X-Height", "X-Avatar-Id",
 ]  # fmt: skip
 
 
 def create_api(
-    host: Host, settings: ApiSettings, mirror: Mirror | None = None, wall_clock: Callable[[], float] = time.time
+    host: Host,
+    live: LiveHost,
+    settings: ApiSettings,
+    mirror: Mirror | None = None,
+    wall_clock: Callable[[], float] = time.time,
 ) -> FastAPI:
     """Build the application.
 
     Args:
-        host: Does the work.
+        host: Does the work of jobs and presenters.
+        live: Holds live sessions.
         settings: What callers may ask for.
         mirror: Another exporter of metrics.
         wall_clock: Seconds since the epoch, for the expiry of results.
@@ -62,6 +72,10 @@ def create_api(
         generate_routes(services),
         result_routes(services, wall_clock),
         avatar_routes(services),
+        live_routes(services, live),
+        live_speech_routes(services, live),
+        live_event_routes(services, live),
+        whep_routes(services, live),
         operations_routes(services),
     ):
         api.include_router(router)
@@ -72,8 +86,8 @@ def create_api(
         api.add_middleware(
             CORSMiddleware,
             allow_origins=list(settings.cors_origins),
-            allow_methods=["GET", "HEAD", "POST", "DELETE"],
-            allow_headers=[REQUEST_ID, "Content-Type", "Range"],
+            allow_methods=["GET", "HEAD", "POST", "PATCH", "DELETE"],
+            allow_headers=[REQUEST_ID, "Authorization", "Content-Type", "If-Match", "Last-Event-ID", "Range"],
             expose_headers=_EXPOSED,
             max_age=3600,
         )

@@ -11,6 +11,7 @@ from ray.serve.handle import DeploymentHandle
 from deployments.logs import configure_replica_logs
 from serve_app.http.api import create_api
 from serve_app.http.ray_host import RayHost
+from serve_app.http.ray_live_host import RayLiveHost
 from serve_app.http.ray_mirror import RayMirror
 from serve_app.http.settings import ApiSettings
 
@@ -30,7 +31,7 @@ class _Ingress:
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Called by Ray Serve in each replica, once the handle is there."""
-        return create_api(RayHost(self._host), self._settings, RayMirror())
+        return create_api(RayHost(self._host), RayLiveHost(self._host), self._settings, RayMirror())
 
 
 IngressReplica: type[Any] = serve.ingress(None)(_Ingress)

@@ -15,7 +15,9 @@ from serve_app.http.settings import ApiSettings
 _EXAMPLE_CODES: Final = {
     400: "body_malformed",
     404: "avatar_not_found",
+    406: "no_common_codec",
     408: "upload_too_slow",
+    409: "wrong_drive",
     410: "result_expired",
     413: "body_too_large",
     415: "unsupported_content_type",

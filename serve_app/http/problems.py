@@ -84,6 +84,15 @@ KINDS: Final[dict[str, ProblemKind]] = {
         "No more presenters can be registered",
         "Use a registered presenter, or remove those that nobody needs: DELETE /avatars/{id}",
     ),
+    # live sessions
+    "session_not_found": ProblemKind(404, "There is no such live session"),
+    "session_lost": ProblemKind(404, "The live session was lost", "Make a new offer; the process that held it died."),
+    "session_ended": ProblemKind(410, "The live session has ended"),
+    "no_common_codec": ProblemKind(406, "The offer has no codec that this service sends"),
+    "wrong_drive": ProblemKind(409, "The session is driven by something else"),
+    "audio_in_use": ProblemKind(409, "Somebody else already speaks in this session"),
+    "speech_queue_full": ProblemKind(409, "As much speech waits in this session as it takes"),
+    "no_capacity": ProblemKind(503, "There is no room for one more live session"),
     # later
     "overloaded": ProblemKind(503, "The service has as much work as it takes", _LATER),
     "not_ready": ProblemKind(503, "The service is not ready yet", _LATER),

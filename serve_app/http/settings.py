@@ -7,6 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from pipeline.config import SessionSettings, Settings
+from pipeline.live.settings import RtcSettings
 from serve_app.http.body import BodyLimits
 
 
@@ -14,6 +15,7 @@ class ApiSettings(Settings):
     """The ingress's own settings, composed by `serve_app.config.AppConfig.ingress`."""
 
     session: SessionSettings = SessionSettings()
+    rtc: RtcSettings = RtcSettings()
     max_upload_bytes: int = Field(256 * 2**20, ge=1)
     max_json_bytes: int = Field(32 * 2**20, ge=1)
     max_buffered_bytes: int = Field(512 * 2**20, ge=1)

@@ -30,6 +30,7 @@ from pipeline.types import Avatar
 from serve_app.http.api import create_api
 from serve_app.http.problems import PROBLEM_TYPE
 from serve_app.http.settings import ApiSettings
+from tests.unit.fake_live_host import FakeLiveHost
 from tests.unit.fake_stages import FakeStages
 
 
@@ -93,6 +94,7 @@ class InProcessHost:
         stages: Answer at once, or wait for `stages.render_gate`.
         ended: Jobs by how they ended.
         registered: Portraits that came, and the names.
+        live: Live sessions.
     """
 
     def __init__(self, folder: Path, settings: SessionHostSettings | None = None) -> None:
@@ -104,6 +106,7 @@ class InProcessHost:
         self.registered: list[tuple[bytes, str]] = []
         self.register: Callable[[bytes, str], Avatar] = lambda data, name: register_bytes(data, NoFaces(), name)  # type: ignore[arg-type]
         self.is_ready = True
+        self.live = FakeLiveHost()
         self.failure: Exception | None = None
         self.jobs: dict[str, JobProgress] = {}
 
@@ -209,7 +212,7 @@ def running(api: FastAPI) -> Iterator[int]:
 def serving(folder: Path, host: InProcessHost | None = None, **settings: Any) -> Iterator[Served]:
     """An application with its own host, on its own port."""
     host = host or InProcessHost(folder)
-    api = create_api(host, ApiSettings.model_validate({"results": str(folder / "results"), **settings}))
+    api = create_api(host, host.live, ApiSettings.model_validate({"results": str(folder / "results"), **settings}))
     with running(api) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
         yield Served(host, client, port, api)
 

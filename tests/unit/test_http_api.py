@@ -25,6 +25,7 @@ from serve_app.http.errors import RangeError
 from serve_app.http.metrics import SPECS
 from serve_app.http.problems import KINDS, kind_of, problem_response, shown
 from serve_app.http.settings import ApiSettings
+from tests.unit.fake_live_host import FakeLiveHost
 from tests.unit.http_support import InProcessHost, Served, assert_problem, running, serving, small_avatar, wait_for, wav
 
 ROOT = Path(__file__).parents[2]
@@ -147,7 +148,7 @@ def test_byte_range(header: str | None, expected: Any) -> None:
 def test_results_expire_then_are_forgotten(tmp_path: Path) -> None:
     now = [1_800_000_000.0]
     settings = ApiSettings(results=str(tmp_path / "r"), results_ttl_s=60)
-    api = create_api(InProcessHost(tmp_path), settings, wall_clock=lambda: now[0])
+    api = create_api(InProcessHost(tmp_path), FakeLiveHost(), settings, wall_clock=lambda: now[0])
     with running(api) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
         found = client.post("/api/generate", files={"audio": wav()}).json()
         assert found["expires_at"] == "2027-01-15T08:01:00Z"
@@ -211,7 +212,7 @@ def test_a_mirror_hears_every_metric(tmp_path: Path) -> None:
             assert set(labels) == set(spec.labels)
             heard.append((spec.name, value, dict(labels)))
 
-    api = create_api(InProcessHost(tmp_path), ApiSettings(results=str(tmp_path)), Mirror())
+    api = create_api(InProcessHost(tmp_path), FakeLiveHost(), ApiSettings(results=str(tmp_path)), Mirror())
     with running(api) as port:
         httpx.post(f"http://127.0.0.1:{port}/generate", files={"audio": wav()})
         httpx.post(f"http://127.0.0.1:{port}/generate", files={"audio": b"x"})
@@ -378,7 +379,7 @@ def test_other_origins_only_when_configured(served: Served, tmp_path: Path) -> N
 
 def test_logs_hold_no_content(tmp_path: Path) -> None:
     with serving(tmp_path) as one, structlog.testing.capture_logs() as logs:
-        api = create_api(one.host, ApiSettings(results=str(tmp_path)))
+        api = create_api(one.host, one.host.live, ApiSettings(results=str(tmp_path)))
         with running(api) as port:
             url = f"http://127.0.0.1:{port}"
             httpx.post(f"{url}/generate?token=s3cret", files={"audio": ("private-name.wav", b"private-speech")})

@@ -1,0 +1,198 @@
+"""`/stream/webrtc`: live sessions. Any ingress replica serves any session."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from deployments.live_calls import LiveOffer
+from pipeline.live.contracts import Drive
+from serve_app.http.live_fields import candidates_of, offer_body, offer_of
+from serve_app.http.live_host import LiveHost
+from serve_app.http.openapi import problems
+from serve_app.http.services import Services
+
+LIVE_PROBLEMS: Final = (400, 404, 410, 500, 503)
+
+
+class IceServerAnswer(BaseModel):
+    """One entry of `RTCConfiguration.iceServers`."""
+
+    urls: list[str] = Field(examples=[["turn:turn.example:3478?transport=udp"]])
+    username: str | None = None
+    credential: str | None = None
+
+
+class IceServersAnswer(BaseModel):
+    """What to give to `new RTCPeerConnection`."""
+
+    ice_servers: list[IceServerAnswer]
+
+
+class OfferAnswer(BaseModel):
+    """A session that has begun."""
+
+    sdp: str = Field(description="The SDP answer; every candidate of ours is in it.")
+    type: str = Field("answer", examples=["answer"])
+    session_id: str = Field(examples=["b2c6e0d4a1f84f0c9a7d5e3b1c2d4f60"])
+    avatar_id: str = Field(examples=["6f1c0e4b8a7d4c2f9e3b5a6d7c8e9f01"])
+    fps: int = Field(examples=[25])
+    width: int = Field(examples=[512])
+    height: int = Field(examples=[512])
+    drive: Drive = Field(examples=["mic"])
+    echo: bool = Field(examples=[True])
+
+
+class InterruptAnswer(BaseModel):
+    """What was cut off."""
+
+    epoch: int = Field(description="Of the session since; work of older epochs is dropped.", examples=[1])
+    position_s: float = Field(description="Seconds of the utterance that were sent.", examples=[1.28])
+    utterance_id: str | None = Field(description="null where nobody spoke.", examples=["u3"])
+
+
+class SessionStats(BaseModel):
+    """One session's numbers; more may be added."""
+
+    model_config = ConfigDict(extra="allow")
+
+    session_id: str
+    state: str = Field(examples=["speaking"])
+    epoch: int
+    fps_in: float = Field(description="Pictures per second that the renderer delivered, over the last seconds.")
+    fps_out: float = Field(description="Pictures per second that were sent.")
+    av_offset_ms: float
+    queue_depths: dict[str, int]
+    stage_calls: dict[str, int]
+    packets_lost: int
+    bitrate: int = Field(description="Of the video, bit/s.")
+    frames_repeated: int
+    frames_dropped: int
+    first_frame_ms: float | None = Field(description="Connected to first picture sent; null before that.")
+
+
+class AllStats(BaseModel):
+    """All sessions of the cluster."""
+
+    sessions: list[SessionStats]
+    capacity: int = Field(description="Sessions that fit now, by measured headroom.", examples=[8])
+    active: int = Field(examples=[3])
+    refused: int = Field(0, description="Offers that found no room.")
+    ended: dict[str, int] = Field(default_factory=dict, description="Sessions that are over, by reason.")
+
+
+def live_routes(services: Services, host: LiveHost) -> APIRouter:
+    """Offer, trickle, statistics, interruption, end."""
+    router = APIRouter(prefix="/stream/webrtc", tags=["live"])
+    settings = services.settings
+
+    @router.get("/ice-servers", summary="STUN and TURN servers to use")
+    async def ice_servers() -> IceServersAnswer:
+        """Empty unless the operator configured some."""
+        return IceServersAnswer(
+            ice_servers=[
+                IceServerAnswer(
+                    urls=list(one.urls),
+                    username=one.username or None,
+                    credential=one.credential.get_secret_value() or None,
+                )
+                for one in settings.rtc.ice_servers
+            ]
+        )
+
+    @router.post(
+        "/offer",
+        summary="Begin a live session",
+        responses=problems(400, 404, 406, 408, 413, 415, 422, 500, 503),
+        openapi_extra=offer_body(),
+    )
+    async def offer(request: Request, response: Response) -> OfferAnswer:
+        """Full duplex: H.264 and Opus come back over the answer's transport.
+
+        `drive: "mic"` lets the client's microphone drive the face; `"push"` waits for `/speak` or the audio WebSocket. Over
+        capacity the answer is 503 with Retry-After, and nothing is left behind.
+        """
+        with services.budget.hold() as hold:
+            asked = await offer_of(request, settings, hold)
+        answer = await host.offer(
+            LiveOffer(
+                session_id=uuid.uuid4().hex,
+                sdp=asked.sdp,
+                avatar_id=asked.avatar_id,
+                fps=asked.fps,
+                drive=asked.drive,
+                echo=asked.echo,
+                seed=asked.seed,
+            )
+        )
+        response.headers["Location"] = f"/stream/webrtc/{answer.session_id}"
+        return OfferAnswer(
+            sdp=answer.sdp,
+            session_id=answer.session_id,
+            avatar_id=answer.avatar_id,
+            fps=answer.fps,
+            width=answer.width,
+            height=answer.height,
+            drive=asked.drive,
+            echo=asked.echo,
+        )
+
+    @router.get("/stats", summary="All live sessions", responses=problems(500, 503))
+    async def stats() -> AllStats:
+        """Across all hosts, draining ones included."""
+        hosts = await host.live_stats()
+        ended: dict[str, int] = {}
+        for one in hosts:
+            for reason, count in one.ended.items():
+                ended[reason] = ended.get(reason, 0) + count
+        sessions = [_session(entry) for one in hosts for entry in one.sessions]
+        return AllStats(
+            sessions=sessions,
+            capacity=sum(one.capacity for one in hosts),
+            active=len(sessions),
+            refused=sum(one.refused for one in hosts),
+            ended=ended,
+        )
+
+    @router.patch(
+        "/{session_id}",
+        status_code=204,
+        summary="More ICE candidates",
+        responses=problems(*LIVE_PROBLEMS, 408, 413, 415, 422),
+    )
+    async def trickle(session_id: str, request: Request) -> Response:
+        """JSON `{"candidates": [{candidate, sdpMid, sdpMLineIndex}, ...]}`, or `application/trickle-ice-sdpfrag`.
+
+        An empty list says that there are no more. An ICE restart is not possible: make a new offer.
+        """
+        with services.budget.hold() as hold:
+            found = await candidates_of(request, settings, hold)
+        await host.candidates(session_id, found)
+        return Response(status_code=204)
+
+    @router.get("/{session_id}/stats", summary="One live session", responses=problems(404, 410, 500, 503))
+    async def session_stats(session_id: str) -> SessionStats:
+        """State, rates, queues, offsets, losses, latency percentiles."""
+        return _session(await host.session_stats(session_id))
+
+    @router.post("/{session_id}/interrupt", summary="Stop speaking", responses=problems(404, 410, 500, 503))
+    async def interrupt(session_id: str) -> InterruptAnswer:
+        """Sound and mouth stop, queued speech is dropped. Where nobody speaks, nothing happens and the answer says so."""
+        found = await host.interrupt(session_id)
+        return InterruptAnswer(epoch=found.epoch, position_s=found.position_s, utterance_id=found.utterance_id)
+
+    @router.delete("/{session_id}", summary="End a live session", responses=problems(404, 410, 500, 503))
+    async def delete(session_id: str) -> Response:
+        """Frees everything that it held before it answers. A second time: 410."""
+        await host.end(session_id)
+        return Response(status_code=200)
+
+    return router
+
+
+def _session(entry: Mapping[str, Any]) -> SessionStats:
+    return SessionStats.model_validate(dict(entry))

@@ -1,0 +1,110 @@
+"""`GET /stream/webrtc/{id}/events`: a session's events as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, suppress
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+
+from deployments.live_calls import NumberedEvent
+from kernels.errors import InvalidInputError, LiveAnchorError
+from serve_app.http.live_host import LiveHost
+from serve_app.http.openapi import problems
+from serve_app.http.services import Services
+from serve_app.http.streamed import StreamedResponse
+
+EVENT_STREAM: Final = "text/event-stream"
+HEARTBEAT_S: Final = 15.0
+"""A comment after so much silence keeps proxies from closing the connection."""
+RECONNECT_MS: Final = 1000
+
+
+def live_event_routes(services: Services, host: LiveHost) -> APIRouter:
+    """The event stream."""
+    router = APIRouter(prefix="/stream/webrtc", tags=["live"])
+
+    @router.get(
+        "/{session_id}/events",
+        response_class=Response,
+        summary="Events of a live session",
+        responses=_answer() | problems(404, 410, 422, 500, 503),
+    )
+    async def events(session_id: str, request: Request) -> Response:
+        """Server-sent events: `connected`, `speaking_started`, `speaking_finished {position_s, interrupted}`, `ended`, ...
+
+        The same events come on the data channel `events`. `Last-Event-ID` continues where a broken connection stopped. The stream
+        ends with the session.
+        """
+        source = host.events(session_id, _last_event(request))
+        stack = AsyncExitStack()
+        stack.push_async_callback(source.aclose)
+        async with stack:
+            first = await anext(source, None)  # so that an unknown session is a 404 and not a broken stream
+            return StreamedResponse(
+                event_stream(first, source),
+                stack.pop_all(),
+                headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+                media_type=EVENT_STREAM,
+                stall_s=services.settings.stall_s,
+            )
+
+    return router
+
+
+async def event_stream(
+    first: NumberedEvent | None, source: AsyncGenerator[NumberedEvent, None], heartbeat_s: float = HEARTBEAT_S
+) -> AsyncGenerator[bytes, None]:
+    """Events as the wire wants them, with comments while nothing happens.
+
+    Args:
+        first: Already taken from `source`; None where the source was empty.
+        source: The events.
+        heartbeat_s: Longest silence.
+    """
+    yield f"retry: {RECONNECT_MS}\n\n".encode()
+    if first is None:
+        return
+    yield _line(first)
+    pending: asyncio.Task[NumberedEvent | None] | None = None
+    try:
+        while True:
+            pending = pending or asyncio.create_task(_next(source))
+            done, _ = await asyncio.wait((pending,), timeout=heartbeat_s)
+            if not done:
+                yield b": still here\n\n"
+                continue
+            event, pending = pending.result(), None
+            if event is None:
+                return
+            yield _line(event)
+    except LiveAnchorError as error:  # the answer has begun, so the stream itself says it
+        yield f"event: error\ndata: {json.dumps({'code': error.code, 'detail': str(error)})}\n\n".encode()
+    finally:
+        if pending is not None:
+            pending.cancel()
+            with suppress(asyncio.CancelledError, LiveAnchorError):
+                await pending
+
+
+async def _next(source: AsyncGenerator[NumberedEvent, None]) -> NumberedEvent | None:
+    return await anext(source, None)
+
+
+def _line(event: NumberedEvent) -> bytes:
+    return f"id: {event.number}\nevent: {event.name}\ndata: {json.dumps(event.data)}\n\n".encode()
+
+
+def _last_event(request: Request) -> int:
+    value = request.headers.get("last-event-id", "0").strip()
+    if not (value.isascii() and value.isdigit() and len(value) < 16):
+        raise InvalidInputError("Last-Event-ID", value, "the id of an event")
+    return int(value)
+
+
+def _answer() -> dict[int | str, dict[str, Any]]:
+    content = {EVENT_STREAM: {"schema": {"type": "string"}, "example": "id: 1\nevent: connected\ndata: {...}\n\n"}}
+    return {200: {"description": "Server-sent events.", "content": content}}

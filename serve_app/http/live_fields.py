@@ -1,0 +1,208 @@
+"""The fields of an offer and of trickled candidates: how each is read, what it allows, and how OpenAPI shows it."""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from kernels.errors import InvalidInputError
+from pipeline.live.contracts import Drive
+from serve_app.http.body import JSON, FormShape, RawForm, body_pieces
+from serve_app.http.capacity import Hold
+from serve_app.http.errors import BodyMalformedError, MissingFieldError, UnsupportedBodyError
+from serve_app.http.fields import MAX_SEED, avatar_id_field, choice_field, flag_field, text_field, whole_field
+from serve_app.http.json_body import parse_json
+from serve_app.http.settings import ApiSettings
+
+SDP: Final = "application/sdp"
+SDP_FRAGMENT: Final = "application/trickle-ice-sdpfrag"
+MAX_SIGNALLING_BYTES: Final = 256 * 1024
+"""An offer of a browser has 3 to 10 kB."""
+MAX_CANDIDATES: Final = 64
+LIVE_FPS: Final = (25, 50)
+OFFER_SHAPE: Final = FormShape((), ("sdp", "type", "avatar_id", "fps", "drive", "echo", "seed"))
+_CANDIDATES_SHAPE: Final = FormShape((), ("candidates",))
+_CANDIDATE_KEYS: Final = {
+    "candidate": "candidate",
+    "sdpMid": "sdpMid",
+    "sdp_mid": "sdpMid",
+    "sdpMLineIndex": "sdpMLineIndex",
+    "sdp_mline_index": "sdpMLineIndex",
+    "usernameFragment": "usernameFragment",
+}
+_ALLOWED_CANDIDATES: Final = "a list of at most 64 objects {candidate, sdpMid, sdpMLineIndex}"
+_MID: Final = re.compile(r"a=mid:(\S{1,32})")
+
+
+@dataclass(frozen=True)
+class OfferForm:
+    """What a client asked for; see `deployments.live_calls.LiveOffer`."""
+
+    sdp: str
+    avatar_id: str | None
+    fps: int
+    drive: Drive
+    echo: bool
+    seed: int
+
+
+async def read_small(request: Request, settings: ApiSettings, hold: Hold) -> bytes:
+    """A short body, whole.
+
+    Raises:
+        InvalidInputError: Too long, too slow.
+        BusyError: All requests together hold too many bytes.
+    """
+    body = io.BytesIO()
+    pieces = body_pieces(request, settings.body(MAX_SIGNALLING_BYTES))
+    async with aclosing(pieces):
+        async for piece in pieces:
+            hold.charge(len(piece))
+            body.write(piece)
+    return body.getvalue()
+
+
+def content_type(request: Request) -> str:
+    """Without its parameters, in lower case; empty when there is none."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def offer_of(request: Request, settings: ApiSettings, hold: Hold) -> OfferForm:
+    """Read an offer.
+
+    Raises:
+        InvalidInputError: The body or a field of it.
+    """
+    if (kind := content_type(request)) != JSON:
+        raise UnsupportedBodyError("Content-Type", kind or "none", JSON)
+    return offer_form(parse_json(await read_small(request, settings, hold), OFFER_SHAPE), settings)
+
+
+def offer_form(form: RawForm, settings: ApiSettings) -> OfferForm:
+    """Check every field.
+
+    Raises:
+        InvalidInputError: Names the field.
+    """
+    sdp = text_field(form, "sdp", "an SDP offer, as text")
+    if not sdp:
+        raise MissingFieldError("sdp", "nothing", "an SDP offer")
+    check_sdp(sdp)
+    kind = text_field(form, "type", "offer") or "offer"
+    if kind != "offer":
+        raise InvalidInputError("type", kind, "offer")
+    drive = text_field(form, "drive", "mic, push") or Drive.MIC
+    if drive not in tuple(Drive):
+        raise InvalidInputError("drive", drive, "mic, push")
+    seed = whole_field(form, "seed", f"a whole number, 0 to {MAX_SEED}", 0)
+    if not 0 <= seed <= MAX_SEED:
+        raise InvalidInputError("seed", str(seed), f"a whole number, 0 to {MAX_SEED}")
+    return OfferForm(
+        sdp=sdp,
+        avatar_id=avatar_id_field(form),
+        fps=choice_field(form, "fps", LIVE_FPS, 25 if settings.session.fps == 25 else 50),
+        drive=Drive(drive),
+        echo=flag_field(form, "echo", True),
+        seed=seed,
+    )
+
+
+def check_sdp(sdp: str) -> str:
+    """The text itself, if it looks like SDP.
+
+    Raises:
+        InvalidInputError: It does not.
+    """
+    if not sdp.startswith("v=0"):
+        raise InvalidInputError("sdp", sdp[:40], "an SDP offer (RFC 8866), which begins with v=0")
+    return sdp
+
+
+async def candidates_of(request: Request, settings: ApiSettings, hold: Hold) -> list[dict[str, Any]]:
+    """Trickled candidates as `{candidate, sdpMid, sdpMLineIndex}`; an empty list says that there are no more.
+
+    Raises:
+        InvalidInputError: The body or a field of it.
+    """
+    kind = content_type(request)
+    if kind == JSON:
+        form = parse_json(await read_small(request, settings, hold), _CANDIDATES_SHAPE)
+        return _json_candidates(form.values.get("candidates"))
+    if kind == SDP_FRAGMENT:
+        return fragment_candidates(await read_small(request, settings, hold))
+    raise UnsupportedBodyError("Content-Type", kind or "none", f"{JSON} or {SDP_FRAGMENT}")
+
+
+def fragment_candidates(body: bytes) -> list[dict[str, Any]]:
+    """Candidates of an RFC 8840 fragment.
+
+    Raises:
+        BodyMalformedError: No fragment.
+    """
+    try:
+        lines = body.decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise BodyMalformedError("body", "no UTF-8", "an SDP fragment (RFC 8840)") from error
+    found: list[dict[str, Any]] = []
+    mid: str | None = None
+    for line in lines:
+        if match := _MID.match(line):
+            mid = match.group(1)
+        elif line.startswith("a=candidate:"):
+            found.append({"candidate": line.removeprefix("a="), "sdpMid": mid, "sdpMLineIndex": None})
+    if not found and not any(line.startswith("a=") for line in lines):
+        raise BodyMalformedError("body", "no attribute line", "an SDP fragment (RFC 8840)")
+    if len(found) > MAX_CANDIDATES:
+        raise InvalidInputError("candidates", f"{len(found)} candidates", _ALLOWED_CANDIDATES)
+    return found
+
+
+def _json_candidates(value: object) -> list[dict[str, Any]]:
+    if value is None:
+        raise MissingFieldError("candidates", "nothing", _ALLOWED_CANDIDATES)
+    if not isinstance(value, list) or len(value) > MAX_CANDIDATES:
+        got = f"{len(value)} candidates" if isinstance(value, list) else repr(value)[:80]
+        raise InvalidInputError("candidates", got, _ALLOWED_CANDIDATES)
+    return [_json_candidate(one) for one in value]
+
+
+def _json_candidate(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict) or not isinstance(value.get("candidate"), str):
+        raise InvalidInputError("candidates", repr(value)[:80], _ALLOWED_CANDIDATES)
+    if unknown := sorted(set(value) - set(_CANDIDATE_KEYS)):
+        raise InvalidInputError("candidates", f"the key {unknown[0]!r}", _ALLOWED_CANDIDATES)
+    found = {_CANDIDATE_KEYS[key]: one for key, one in value.items()}
+    mid, line = found.get("sdpMid"), found.get("sdpMLineIndex")
+    if not (mid is None or isinstance(mid, str)):
+        raise InvalidInputError("candidates", f"sdpMid {mid!r}"[:80], "text or null")
+    if not (line is None or (isinstance(line, int) and not isinstance(line, bool) and 0 <= line < MAX_CANDIDATES)):
+        raise InvalidInputError("candidates", f"sdpMLineIndex {line!r}"[:80], "a small whole number or null")
+    return {"candidate": found["candidate"], "sdpMid": mid, "sdpMLineIndex": line}
+
+
+def offer_body() -> dict[str, Any]:
+    """`openapi_extra=` of the offer."""
+    schema = {
+        "type": "object",
+        "required": ["sdp"],
+        "additionalProperties": False,
+        "properties": {
+            "sdp": {
+                "type": "string",
+                "description": "RTCSessionDescription.sdp: video H.264 and, for mic, audio Opus.",
+            },
+            "type": {"type": "string", "enum": ["offer"]},
+            "avatar_id": {"type": "string", "description": "A registered presenter; the default one when left out."},
+            "fps": {"type": "integer", "enum": list(LIVE_FPS)},
+            "drive": {"type": "string", "enum": [str(one) for one in Drive], "default": str(Drive.MIC)},
+            "echo": {"type": "boolean", "default": True, "description": "The voice goes back with the picture."},
+            "seed": {"type": "integer", "minimum": 0, "default": 0},
+        },
+    }
+    example = {"sdp": "v=0...", "type": "offer", "drive": "mic", "fps": 25, "echo": True}
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema, "example": example}}}}

@@ -1,0 +1,291 @@
+"""Pushing speech into a live session: whole audio files, or PCM over a WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections import deque
+from contextlib import aclosing
+from typing import Any, Final
+
+import numpy as np
+import structlog
+from fastapi import APIRouter, Request, WebSocket
+from pydantic import BaseModel, Field
+from starlette.websockets import WebSocketDisconnect, WebSocketState
+
+from deployments.errors import plain
+from kernels.errors import InvalidInputError, LiveAnchorError
+from pipeline.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
+from pipeline.types import F32, SAMPLE_RATE_HZ
+from serve_app.http.body import MULTIPART, FormShape, body_pieces
+from serve_app.http.capacity import Hold
+from serve_app.http.errors import UnsupportedBodyError
+from serve_app.http.live_fields import content_type
+from serve_app.http.live_host import LiveHost
+from serve_app.http.multipart import need_file, read_multipart
+from serve_app.http.openapi import problems
+from serve_app.http.problems import code_of
+from serve_app.http.services import Services
+
+SPEECH_SHAPE: Final = FormShape(("audio",), ())
+FULL_SCALE: Final = 32768.0
+MAX_MESSAGE_BYTES: Final = 2**20
+MAX_WAITING_S: Final = 2.0
+"""PCM that may lie here while the host takes in what came before; more is taken from the socket later (back-pressure by TCP)."""
+POLICY_VIOLATION: Final = 1008
+TRY_AGAIN_LATER: Final = 1013
+SESSION_GONE: Final = 4404
+
+
+class SpokenAnswer(BaseModel):
+    """Speech that was taken in."""
+
+    utterance_id: str = Field(description="Events name it.", examples=["u3"])
+    duration_s: float = Field(examples=[2.4])
+    queued_s: float = Field(description="Speech that is spoken before it.", examples=[0.0])
+
+
+class PcmReader:
+    """s16le of any rate, in pieces of any size -> float32, 16 kHz, mono.
+
+    Channels are averaged. A sample that is cut in two by a piece's end is completed by the next piece.
+
+    Args:
+        rate_hz: 8000 to 192000.
+        channels: 1 or 2.
+
+    Raises:
+        InvalidInputError: Anything else.
+    """
+
+    def __init__(self, rate_hz: int, channels: int) -> None:
+        if not MIN_RATE_HZ <= rate_hz <= MAX_RATE_HZ:
+            raise InvalidInputError("sample_rate", str(rate_hz), f"{MIN_RATE_HZ} to {MAX_RATE_HZ}")
+        if channels not in (1, 2):
+            raise InvalidInputError("channels", str(channels), "1 or 2")
+        self._rate_hz = rate_hz
+        self._channels = channels
+        self._resampler = StreamingResampler(SAMPLE_RATE_HZ)
+        self._rest = b""
+
+    def push(self, data: bytes) -> F32:
+        """float32 (n,); n may be 0."""
+        data = self._rest + data
+        whole = len(data) - len(data) % (2 * self._channels)
+        self._rest = data[whole:]
+        samples = np.frombuffer(data[:whole], "<i2").reshape(-1, self._channels)
+        mono = samples.astype(np.float32).mean(axis=1) / np.float32(FULL_SCALE)
+        return self._resampler.push(mono, self._rate_hz)[:, 0] if len(mono) else np.zeros(0, np.float32)
+
+    def flush(self) -> F32:
+        """What the filter still holds, float32 (n,)."""
+        self._rest = b""
+        return self._resampler.flush()[:, 0]
+
+
+def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:
+    """`/speak` and the audio WebSocket."""
+    router = APIRouter(prefix="/stream/webrtc", tags=["live"])
+
+    @router.post(
+        "/{session_id}/speak",
+        status_code=202,
+        summary="Let a session speak an audio file",
+        responses=problems(400, 404, 408, 409, 410, 413, 415, 422, 500, 503),
+        openapi_extra=_speech_body(),
+    )
+    async def speak(session_id: str, request: Request) -> SpokenAnswer:
+        """Any audio file, as the body itself (`Content-Type: audio/...`) or as the form field `audio`.
+
+        It is spoken after what is queued.
+        """
+        with services.budget.hold() as hold:
+            audio = await _speech(services, request, hold)
+            services.metrics.uploaded(hold.held)
+            spoken = await host.speak(session_id, audio)
+        return SpokenAnswer(
+            utterance_id=spoken.utterance_id,
+            duration_s=round(spoken.duration_s, 6),
+            queued_s=round(spoken.queued_s, 3),
+        )
+
+    @router.websocket("/{session_id}/audio")
+    async def audio(websocket: WebSocket, session_id: str) -> None:
+        """PCM s16le, pieces of any size. Query: `sample_rate` (default 16000), `channels` (default 1).
+
+        Text messages: `{"type": "end"}` ends an utterance, `{"type": "interrupt"}` stops it. Closing ends the utterance too.
+        """
+        await websocket.accept()
+        await _AudioSocket(websocket, session_id, host).run()
+
+    return router
+
+
+class _AudioSocket:
+    """One WebSocket: a reader, and a sender with one call in flight, so that pieces stay in order and small ones are joined."""
+
+    def __init__(self, websocket: WebSocket, session_id: str, host: LiveHost) -> None:
+        self._socket = websocket
+        self._session_id = session_id
+        self._host = host
+        self._waiting: deque[F32 | None] = deque()  # None ends an utterance
+        self._waiting_samples = 0
+        self._utterance_open = False
+        self._sending = False
+        self._changed = asyncio.Condition()
+        self._log = structlog.get_logger("liveanchor.http")
+
+    async def run(self) -> None:
+        try:
+            reader = PcmReader(self._query("sample_rate", SAMPLE_RATE_HZ), self._query("channels", 1))
+            token = await self._host.open_audio(self._session_id)
+        except LiveAnchorError as error:
+            await self._refuse(plain(error))
+            return
+        sender = asyncio.create_task(self._send(token))
+        receiver = asyncio.create_task(self._receive(reader))
+        try:
+            await asyncio.wait((sender, receiver), return_when=asyncio.FIRST_COMPLETED)
+            if not sender.done():
+                receiver.result()
+                drained = asyncio.create_task(self._drained())
+                await asyncio.wait((sender, drained), return_when=asyncio.FIRST_COMPLETED)
+                drained.cancel()
+            if sender.done():
+                sender.result()
+        except LiveAnchorError as error:
+            await self._refuse(plain(error))
+        finally:
+            sender.cancel()
+            receiver.cancel()
+            await asyncio.gather(sender, receiver, return_exceptions=True)
+            await self._close_audio(token)
+
+    async def _receive(self, reader: PcmReader) -> None:
+        while True:
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                await self._put(reader.flush(), ends=True)
+                return
+            if (data := message.get("bytes")) is not None:
+                if len(data) > MAX_MESSAGE_BYTES:
+                    raise InvalidInputError("message", f"{len(data)} bytes", f"at most {MAX_MESSAGE_BYTES} bytes")
+                await self._put(reader.push(data), ends=False)
+            else:
+                await self._command(reader, message.get("text") or "")
+
+    async def _command(self, reader: PcmReader, text: str) -> None:
+        kind = _kind_of(text)
+        if kind == "end":
+            await self._put(reader.flush(), ends=True)
+        elif kind == "interrupt":
+            reader.flush()
+            async with self._changed:
+                self._waiting.clear()
+                self._waiting_samples, self._utterance_open = 0, False
+                self._changed.notify_all()
+            found = await self._host.interrupt(self._session_id)
+            await self._socket.send_json({"type": "interrupted", "position_s": found.position_s, "epoch": found.epoch})
+        else:
+            raise InvalidInputError("message", text[:80], '{"type": "end"} or {"type": "interrupt"}, or PCM')
+
+    async def _put(self, pcm: F32, ends: bool) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._waiting_samples <= MAX_WAITING_S * SAMPLE_RATE_HZ)
+            if len(pcm):
+                self._waiting.append(pcm)
+                self._waiting_samples += len(pcm)
+                self._utterance_open = True
+            if ends and self._utterance_open:
+                self._waiting.append(None)
+                self._utterance_open = False
+            self._changed.notify_all()
+
+    async def _send(self, token: str) -> None:
+        while True:
+            async with self._changed:
+                await self._changed.wait_for(lambda: self._waiting)
+                pcm, ends = self._take()
+                self._sending = True
+            await self._host.push_audio(self._session_id, token, pcm, ends)
+            async with self._changed:
+                self._sending = False
+                self._changed.notify_all()
+
+    def _take(self) -> tuple[F32, bool]:
+        """Everything up to the end of an utterance, joined."""
+        blocks: list[F32] = []
+        while self._waiting:
+            block = self._waiting.popleft()
+            if block is None:
+                break
+            blocks.append(block)
+        else:
+            block = blocks[-1]
+        pcm = np.concatenate([np.zeros(0, np.float32), *blocks])
+        self._waiting_samples -= len(pcm)
+        return pcm, block is None
+
+    async def _drained(self) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: not (self._waiting or self._sending))
+
+    async def _refuse(self, error: LiveAnchorError) -> None:
+        """Say why, as problem details in a text message, then close."""
+        if self._socket.client_state is not WebSocketState.CONNECTED:
+            return
+        code = code_of(error)
+        close = (
+            SESSION_GONE if code.startswith("session_") else TRY_AGAIN_LATER if error.retryable else POLICY_VIOLATION
+        )
+        try:
+            await self._socket.send_json({"type": "error", "code": code, "detail": str(error)[:300]})
+            await self._socket.close(close, code)
+        except (WebSocketDisconnect, RuntimeError):  # Starlette's way of saying that the client is gone
+            self._log.info("websocket_gone", session_id=self._session_id)
+
+    async def _close_audio(self, token: str) -> None:
+        try:
+            await self._host.close_audio(self._session_id, token)
+        except LiveAnchorError as error:
+            self._log.info("audio_not_closed", session_id=self._session_id, code=plain(error).code)
+
+    def _query(self, name: str, default: int) -> int:
+        value = self._socket.query_params.get(name)
+        if value is None:
+            return default
+        if not (value.isascii() and value.isdigit() and len(value) < 9):
+            raise InvalidInputError(name, value, "a whole number")
+        return int(value)
+
+
+def _kind_of(text: str) -> str:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    return str(found.get("type", "")) if isinstance(found, dict) else ""
+
+
+async def _speech(services: Services, request: Request, hold: Hold) -> bytes:
+    limits = services.settings.body(services.settings.max_upload_bytes)
+    kind = content_type(request)
+    if kind == MULTIPART:
+        return need_file(await read_multipart(request, SPEECH_SHAPE, limits, hold), "audio", "an audio file").data
+    if not kind.startswith(("audio/", "video/", "application/ogg", "application/octet-stream")):
+        raise UnsupportedBodyError("Content-Type", kind or "none", f"audio/*, video/* or {MULTIPART}")
+    body = io.BytesIO()
+    pieces = body_pieces(request, limits)
+    async with aclosing(pieces):
+        async for piece in pieces:
+            hold.charge(len(piece))
+            body.write(piece)
+    return body.getvalue()
+
+
+def _speech_body() -> dict[str, Any]:
+    binary = {"type": "string", "format": "binary"}
+    form = {"type": "object", "required": ["audio"], "additionalProperties": False, "properties": {"audio": binary}}
+    return {"requestBody": {"required": True, "content": {"audio/*": {"schema": binary}, MULTIPART: {"schema": form}}}}

@@ -1,0 +1,176 @@
+"""`LiveHost` over the handle of the deployment `SessionHost`: offers through Ray Serve, everything else to the owner directly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Final
+
+import structlog
+from ray.exceptions import RayActorError
+from ray.serve.exceptions import BackPressureError
+from ray.serve.handle import DeploymentHandle
+
+from deployments.direct_call import DirectCall, ReplicaGoneError
+from deployments.errors import StageLostError, StageOverloadedError, plain
+from deployments.live_calls import Interrupted, LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent, Spoken
+from deployments.live_errors import NoCapacityError, SessionLostError
+from kernels.errors import LiveAnchorError
+from pipeline.types import F32
+
+STAGE: Final = "session_host"
+OFFER_ATTEMPTS: Final = 3
+"""A host that is full, or dies, may have a neighbour that has room."""
+MAX_KNOWN: Final = 4096
+
+
+class RayLiveHost:
+    """Implements `serve_app.http.live_host.LiveHost`.
+
+    A session is one streaming call that this object drains until the session ends; the session does not depend on it (Ray Serve
+    does not cancel a call whose caller dies), so an ingress may go while its sessions stay.
+
+    Args:
+        handle: Of `SessionHost`.
+    """
+
+    def __init__(self, handle: DeploymentHandle[Any]) -> None:
+        self._handle = handle
+        self._app = handle.app_name
+        self._places: OrderedDict[str, str] = OrderedDict()
+        self._drains: set[asyncio.Task[None]] = set()
+        self._log = structlog.get_logger("liveanchor.live")
+
+    async def offer(self, offer: LiveOffer) -> LiveAnswer:
+        """See `LiveHost`."""
+        method: Any = self._handle.options(method_name="live", stream=True)
+        for attempt in range(1, OFFER_ATTEMPTS + 1):
+            items = method.remote(offer)
+            answered = False
+            try:
+                answer: LiveAnswer = await anext(items)
+                answered = True
+            except LiveAnchorError as error:
+                refused = plain(error)
+                if not isinstance(refused, NoCapacityError) or attempt == OFFER_ATTEMPTS:
+                    raise refused from None
+                continue
+            except RayActorError as error:
+                if attempt == OFFER_ATTEMPTS:
+                    raise StageLostError(STAGE, attempt) from error
+                continue
+            except BackPressureError as error:
+                raise StageOverloadedError(STAGE, int(error.args[0])) from error
+            finally:
+                if not answered:
+                    items.cancel()
+            drain = asyncio.create_task(self._drain(items, offer.session_id), name=f"live-{offer.session_id}")
+            self._drains.add(drain)
+            drain.add_done_callback(self._drains.discard)
+            return answer
+        raise StageLostError(STAGE, OFFER_ATTEMPTS)
+
+    async def candidates(self, session_id: str, candidates: Sequence[dict[str, Any]]) -> None:
+        """See `LiveHost`."""
+        await self._do(session_id, "candidates", list(candidates))
+
+    async def end(self, session_id: str) -> None:
+        """See `LiveHost`."""
+        await self._do(session_id, "end")
+
+    async def speak(self, session_id: str, audio: bytes) -> Spoken:
+        """See `LiveHost`."""
+        spoken: Spoken = await self._do(session_id, "speak", audio)
+        return spoken
+
+    async def open_audio(self, session_id: str) -> str:
+        """See `LiveHost`."""
+        return str(await self._do(session_id, "open_audio"))
+
+    async def push_audio(self, session_id: str, token: str, pcm: F32, ends: bool) -> float:
+        """See `LiveHost`."""
+        return float(await self._do(session_id, "push_audio", token, pcm, ends))
+
+    async def close_audio(self, session_id: str, token: str) -> None:
+        """See `LiveHost`."""
+        await self._do(session_id, "close_audio", token)
+
+    async def interrupt(self, session_id: str) -> Interrupted:
+        """See `LiveHost`."""
+        interrupted: Interrupted = await self._do(session_id, "interrupt")
+        return interrupted
+
+    async def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
+        """See `LiveHost`."""
+        place = await self._place(session_id)
+        try:
+            async for event in DirectCall(place, self._app).stream("live_events", session_id, after):
+                yield event
+        except ReplicaGoneError as error:
+            await self._gone(session_id, place)
+            raise SessionLostError(session_id) from error
+
+    async def session_stats(self, session_id: str) -> dict[str, Any]:
+        """See `LiveHost`."""
+        found: dict[str, Any] = await self._do(session_id, "stats")
+        return found
+
+    async def live_stats(self) -> list[LiveHostStats]:
+        """See `LiveHost`; hosts that die meanwhile are left out."""
+        places: list[str] = await self._handle.options(method_name="live_replicas").remote()
+        answers = await asyncio.gather(
+            *(DirectCall(place, self._app).unary("live_stats") for place in places), return_exceptions=True
+        )
+        return [one for one in answers if isinstance(one, LiveHostStats)]
+
+    async def view(self, session_id: str, sdp: str) -> tuple[str, str]:
+        """See `LiveHost`."""
+        viewer: tuple[str, str] = await self._do(session_id, "view", sdp)
+        return viewer
+
+    async def end_view(self, session_id: str, viewer_id: str) -> None:
+        """See `LiveHost`."""
+        await self._do(session_id, "end_view", viewer_id)
+
+    async def _do(self, session_id: str, action: str, *args: object) -> Any:
+        place = await self._place(session_id)
+        try:
+            return await DirectCall(place, self._app).unary("live_do", session_id, action, args)
+        except ReplicaGoneError as error:
+            await self._gone(session_id, place)
+            raise SessionLostError(session_id) from error
+
+    async def _place(self, session_id: str) -> str:
+        """The owner's full name; asked for once per session and ingress."""
+        if session_id in self._places:
+            return self._places[session_id]
+        try:
+            place: str = await self._handle.options(method_name="live_where").remote(session_id)
+        except LiveAnchorError as error:
+            raise plain(error) from None
+        except RayActorError as error:
+            raise StageLostError(STAGE, 1) from error
+        self._places[session_id] = place
+        while len(self._places) > MAX_KNOWN:
+            self._places.popitem(last=False)
+        return place
+
+    async def _gone(self, session_id: str, place: str) -> None:
+        self._places.pop(session_id, None)
+        try:
+            await self._handle.options(method_name="live_lost").remote(place)
+        except RayActorError:
+            self._log.warning("registry_not_told", session_id=session_id)
+
+    async def _drain(self, items: Any, session_id: str) -> None:
+        """Take the stream's items so that the call stays alive and counted."""
+        try:
+            async for _ in items:
+                pass
+        except RayActorError:
+            self._log.warning("session_lost", session_id=session_id)
+        except LiveAnchorError as error:
+            self._log.warning("session_failed", session_id=session_id, code=plain(error).code)
+        finally:
+            self._places.pop(session_id, None)

@@ -1,0 +1,84 @@
+"""`/stream/whep/{id}`: more viewers of a live session (WHEP), one encode for all of them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+
+from pipeline.live.settings import RtcSettings
+from serve_app.http.errors import BodyMalformedError, UnsupportedBodyError
+from serve_app.http.live_fields import SDP, check_sdp, content_type, read_small
+from serve_app.http.live_host import LiveHost
+from serve_app.http.openapi import problems
+from serve_app.http.services import Services
+
+_METHODS: Final = "POST, OPTIONS"
+
+
+def whep_routes(services: Services, host: LiveHost) -> APIRouter:
+    """Begin and end watching."""
+    router = APIRouter(prefix="/stream/whep", tags=["live"])
+    settings = services.settings
+
+    @router.options("/{session_id}", include_in_schema=False)
+    async def options(session_id: str) -> Response:
+        return Response(status_code=200, headers={"Accept-Post": SDP, "Allow": _METHODS})
+
+    @router.post(
+        "/{session_id}",
+        status_code=201,
+        response_class=Response,
+        summary="Watch a live session (WHEP)",
+        responses=_answer() | problems(400, 404, 406, 408, 410, 413, 415, 422, 500, 503),
+        openapi_extra={"requestBody": {"required": True, "content": {SDP: {"schema": {"type": "string"}}}}},
+    )
+    async def view(session_id: str, request: Request) -> Response:
+        """An SDP offer (recvonly) in, the answer out. `Location` is what to DELETE in the end."""
+        if (kind := content_type(request)) != SDP:
+            raise UnsupportedBodyError("Content-Type", kind or "none", SDP)
+        with services.budget.hold() as hold:
+            body = await read_small(request, settings, hold)
+        try:
+            sdp = check_sdp(body.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise BodyMalformedError("body", "no UTF-8", "an SDP offer") from error
+        viewer_id, answer = await host.view(session_id, sdp)
+        response = Response(answer, 201, {"Location": f"/stream/whep/{session_id}/{viewer_id}"}, SDP)
+        for link in link_headers(settings.rtc):
+            response.headers.append("Link", link)
+        return response
+
+    @router.delete(
+        "/{session_id}/{viewer_id}", status_code=200, summary="Stop watching", responses=problems(404, 410, 500, 503)
+    )
+    async def leave(session_id: str, viewer_id: str) -> Response:
+        """A viewer that is gone already is no error."""
+        await host.end_view(session_id, viewer_id)
+        return Response(status_code=200)
+
+    @router.patch("/{session_id}/{viewer_id}", include_in_schema=False)
+    async def trickle(session_id: str, viewer_id: str, request: Request) -> Response:
+        """All candidates of ours are in the answer and the viewer's are found as they come: nothing to do but to be polite."""
+        with services.budget.hold() as hold:
+            await read_small(request, settings, hold)
+        return Response(status_code=204)
+
+    return router
+
+
+def link_headers(rtc: RtcSettings) -> list[str]:
+    """The ICE servers as `Link` headers (RFC 9725 section 4.6)."""
+    links = []
+    for server in rtc.ice_servers:
+        for url in server.urls:
+            link = f'<{url}>; rel="ice-server"'
+            if server.username:
+                secret = server.credential.get_secret_value()
+                link += f'; username="{server.username}"; credential="{secret}"; credential-type="password"'
+            links.append(link)
+    return links
+
+
+def _answer() -> dict[int | str, dict[str, Any]]:
+    return {201: {"description": "The SDP answer.", "content": {SDP: {"schema": {"type": "string"}}}}}

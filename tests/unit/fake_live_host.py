@@ -1,0 +1,154 @@
+"""`serve_app.http.live_host.LiveHost` in memory: sessions are entries, speech is counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from deployments.live_calls import Interrupted, LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent, Spoken
+from deployments.live_errors import (
+    AudioInUseError,
+    NoCapacityError,
+    SessionEndedError,
+    SessionNotFoundError,
+    WrongDriveError,
+)
+from kernels.errors import LiveAnchorError
+from pipeline.audio_in import decode_audio
+from pipeline.live.contracts import Drive
+from pipeline.types import F32
+
+
+@dataclass
+class FakeSession:
+    """What came for a session."""
+
+    offer: LiveOffer
+    candidates: list[dict[str, Any]] = field(default_factory=list)
+    pcm: list[F32] = field(default_factory=list)
+    utterances: list[float] = field(default_factory=list)
+    epoch: int = 0
+    token: str = ""
+    viewers: set[str] = field(default_factory=set)
+    events: list[NumberedEvent] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self, name: str, **data: Any) -> None:
+        self.events.append(NumberedEvent(len(self.events) + 1, name, data))
+        self.changed.set()
+
+    def stats(self) -> dict[str, Any]:
+        return {
+            "session_id": self.offer.session_id, "state": "idle", "epoch": self.epoch, "fps_in": 0.0, "fps_out": 25.0,
+            "av_offset_ms": 0.0, "queue_depths": {"video": 0}, "stage_calls": {}, "packets_lost": 0, "bitrate": 0,
+            "frames_repeated": 0, "frames_dropped": 0, "first_frame_ms": None,
+        }  # fmt: skip
+
+
+class FakeLiveHost:
+    """See `LiveHost`."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """As new."""
+        self.capacity = 3
+        self.sessions: dict[str, FakeSession] = {}
+        self.ended: dict[str, str] = {}
+        self.refused = 0
+        self.failure: LiveAnchorError | None = None
+
+    async def offer(self, offer: LiveOffer) -> LiveAnswer:
+        if self.failure is not None:
+            raise self.failure
+        if len(self.sessions) >= self.capacity:
+            self.refused += 1
+            raise NoCapacityError(len(self.sessions), self.capacity, "as many as one host takes")
+        self.sessions[offer.session_id] = FakeSession(offer)
+        return LiveAnswer(offer.session_id, "v=0 answer", "ab" * 16, 512, 512, offer.fps)
+
+    async def candidates(self, session_id: str, candidates: Sequence[dict[str, Any]]) -> None:
+        self._one(session_id).candidates.extend(candidates)
+
+    async def end(self, session_id: str) -> None:
+        self._one(session_id).tell("ended", reason="deleted")
+        del self.sessions[session_id]
+        self.ended[session_id] = "deleted"
+
+    async def speak(self, session_id: str, audio: bytes) -> Spoken:
+        session = self._one(session_id)
+        self._check_drive(session)
+        duration_s = decode_audio(audio).duration_s
+        session.utterances.append(duration_s)
+        return Spoken(f"u{len(session.utterances)}", duration_s, sum(session.utterances[:-1]))
+
+    async def open_audio(self, session_id: str) -> str:
+        session = self._one(session_id)
+        self._check_drive(session)
+        if session.token:
+            raise AudioInUseError(session_id)
+        session.token = f"place-{len(session.utterances)}"
+        return session.token
+
+    async def push_audio(self, session_id: str, token: str, pcm: F32, ends: bool) -> float:
+        session = self._one(session_id)
+        assert token == session.token
+        session.pcm.append(pcm)
+        if ends:
+            session.utterances.append(sum(map(len, session.pcm)) / 16_000 - sum(session.utterances))
+        return 0.0
+
+    async def close_audio(self, session_id: str, token: str) -> None:
+        self._one(session_id).token = ""
+
+    async def interrupt(self, session_id: str) -> Interrupted:
+        session = self._one(session_id)
+        session.epoch += 1
+        session.pcm.clear()
+        return Interrupted(session.epoch, 1.25, "u1")
+
+    async def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
+        session = self._one(session_id)
+        while True:
+            for event in session.events[after:]:
+                after = event.number
+                yield event
+                if event.name == "ended":
+                    return
+            session.changed.clear()
+            await session.changed.wait()
+
+    async def session_stats(self, session_id: str) -> dict[str, Any]:
+        return self._one(session_id).stats()
+
+    async def live_stats(self) -> list[LiveHostStats]:
+        rows = [one.stats() for one in self.sessions.values()]
+        return [LiveHostStats("r1", self.capacity, rows, {"deleted": len(self.ended)}, self.refused)]
+
+    async def view(self, session_id: str, sdp: str) -> tuple[str, str]:
+        session = self._one(session_id)
+        session.viewers.add("v1")
+        return "v1", "v=0 viewer answer"
+
+    async def end_view(self, session_id: str, viewer_id: str) -> None:
+        self._one(session_id).viewers.discard(viewer_id)
+
+    def heard(self, session_id: str) -> F32:
+        """All PCM that came since the last interruption."""
+        return np.concatenate([np.zeros(0, np.float32), *self._one(session_id).pcm])
+
+    def _one(self, session_id: str) -> FakeSession:
+        if session_id in self.ended:
+            raise SessionEndedError(session_id, self.ended[session_id])
+        if session_id not in self.sessions:
+            raise SessionNotFoundError(session_id)
+        return self.sessions[session_id]
+
+    def _check_drive(self, session: FakeSession) -> None:
+        if session.offer.drive is not Drive.PUSH:
+            raise WrongDriveError(str(session.offer.drive))
