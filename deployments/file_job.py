@@ -16,18 +16,12 @@ from pipeline.config import EncoderSettings
 from pipeline.encoder_select import default_selector
 from pipeline.fragmented_mp4 import FragmentedMp4Writer
 from pipeline.generate import describe, video_format, write_clip
-from pipeline.mp4 import MemoryMp4Writer
-from pipeline.muxing import Mp4Writer
+from pipeline.mp4_pieces import PiecewiseMp4Writer
 from pipeline.stages import Stages
 from pipeline.types import Avatar
 
-
-@dataclass(frozen=True)
-class _Piece:
-    """Part of the file that waits to be sent: a view, so that a finished file is not held twice."""
-
-    view: memoryview
-    total_bytes: int
+PIECES_AHEAD = 4
+"""Pieces of a file that may wait for whoever takes the events; then encoding waits."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +78,18 @@ async def run_job(
     job, size_bytes = prepared.job, 0
     yield prepared.started()
     picture, voice = video_format(prepared.avatar, job.settings), prepared.audio.voice
-    writer: Mp4Writer = (
+    writer = (
         FragmentedMp4Writer(picture, voice, encoder)
         if job.stream
-        else MemoryMp4Writer(picture, voice, encoder, frames=prepared.started().frames)
+        else PiecewiseMp4Writer(picture, voice, encoder, prepared.started().frames)
     )
-    events: asyncio.Queue[JobEvent | _Piece | None] = asyncio.Queue()
+    events: asyncio.Queue[JobEvent | None] = asyncio.Queue()
+    room = asyncio.Semaphore(PIECES_AHEAD)
+
+    async def send(data: bytes, offset: int) -> None:
+        for start in range(0, len(data), PIECE_BYTES):
+            await room.acquire()
+            events.put_nowait(JobBytes(data[start : start + PIECE_BYTES], offset + start))
 
     async def work() -> None:
         clip = write_clip(
@@ -101,20 +101,22 @@ async def run_job(
             seed=job.seed,
             on_progress=lambda done, total: events.put_nowait(JobProgress(done, total)),
         )
+        offset = writer.front_bytes if isinstance(writer, PiecewiseMp4Writer) else 0
         async with aclosing(clip):
             async for data in clip:
-                total_bytes = 0 if job.stream else len(data)  # a finished file comes in one
-                for start in range(0, len(data), PIECE_BYTES):
-                    events.put_nowait(_Piece(memoryview(data)[start : start + PIECE_BYTES], total_bytes))
+                await send(data, offset)
+                offset += len(data)
+        if isinstance(writer, PiecewiseMp4Writer):
+            await send(writer.front, 0)
 
     task = asyncio.create_task(work(), name=f"job-{job.job_id}")
     task.add_done_callback(lambda _: events.put_nowait(None))
     try:
         while (event := await events.get()) is not None:
-            if isinstance(event, _Piece):
-                size_bytes += len(event.view)
-                event = JobBytes(bytes(event.view), event.total_bytes)
             yield event
+            if isinstance(event, JobBytes):
+                size_bytes += len(event.data)
+                room.release()
         await task
     finally:
         task.cancel()

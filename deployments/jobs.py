@@ -20,7 +20,7 @@ class FileJob:
         avatar_id: A registered presenter; None for the default presenter.
         settings: Chunking, frame rate, colour.
         seed: Head motion and blinks are a function of it.
-        stream: True: a fragmented mp4, sent while it is made. False: a finished file (index in front), sent at the end.
+        stream: True: a fragmented mp4, playable while it is made. False: a finished file (index in front).
     """
 
     job_id: str
@@ -64,10 +64,14 @@ class JobProgress:
 
 @dataclass(frozen=True)
 class JobBytes:
-    """The next piece of the file, and the size of the whole file: 0 while it is streamed and nobody knows."""
+    """A piece of the file and where in the file it belongs.
+
+    Pieces of a streamed file come in order. Those of a finished file come while it is made too, so that its bytes pile up nowhere
+    on the way, but its front comes last: the file is worth nothing before `JobDone`.
+    """
 
     data: bytes
-    total_bytes: int = 0
+    offset: int
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,7 @@ class SessionHostReplica:
                     50, info.family, await fetch_rife_facts(self._handles, self._settings.deadlines.stage_call_s)
                 )
             prepared = await asyncio.to_thread(prepare_job, job, self._speaker, self._settings)
+            job = prepared.job
             stages = GraphStages(
                 self._handles,
                 info,

@@ -96,26 +96,49 @@ def decode_audio(source: AudioSource, limits: AudioLimits | None = None) -> Deco
         AudioUnsupportedError: Rate outside 8..192 kHz or more than 8 channels.
     """
     to_model = StreamingResampler(SAMPLE_RATE_HZ)
-    pcm: list[F32] = []
-    voice: list[F32] = []
+    pcm, voice = _Samples(1), _Samples(1)
     to_voice: StreamingResampler | None = None
+    same = False  # the voice is the mono 16 kHz signal itself and is kept once
     for block, rate_hz in _decoded_blocks(source, limits or AudioLimits()):
         if to_voice is None:
             to_voice = StreamingResampler(
                 rate_hz if rate_hz in AAC_RATES_HZ else MAX_VOICE_RATE_HZ, 2 if block.shape[1] == 2 else 1
             )
+            same = to_voice.channels == 1 and to_voice.rate_hz == SAMPLE_RATE_HZ
+            voice = _Samples(to_voice.channels)
         mono = _mono(block)
         pcm.append(to_model.push(mono, rate_hz))
-        voice.append(to_voice.push(_with_channels(block, mono, to_voice.channels), rate_hz))
+        if not same:
+            voice.append(to_voice.push(_with_channels(block, mono, to_voice.channels), rate_hz))
     if to_voice is None:
         raise AudioEmptyError("no samples", "at least one sample")
     pcm.append(to_model.flush())
     voice.append(to_voice.flush())
-    samples = np.clip(np.concatenate(pcm)[:, 0], -1.0, 1.0)
-    if to_voice.channels == 1 and to_voice.rate_hz == SAMPLE_RATE_HZ:
-        return DecodedAudio(samples, AudioTrack(samples[:, None], SAMPLE_RATE_HZ))
-    track = np.clip(np.concatenate(voice), -1.0, 1.0)
-    return DecodedAudio(samples, AudioTrack(track, to_voice.rate_hz))
+    samples = pcm.clipped()
+    track = samples if same else voice.clipped()
+    return DecodedAudio(samples[:, 0], AudioTrack(track, to_voice.rate_hz))
+
+
+class _Samples:
+    """Samples that grow in one piece of memory, which a list of blocks and their concatenation would need twice.
+
+    Args:
+        channels: Per sample.
+    """
+
+    def __init__(self, channels: int) -> None:
+        self._channels = channels
+        self._bytes = bytearray()
+
+    def append(self, block: F32) -> None:
+        """Add float32 (n, channels)."""
+        self._bytes += np.ascontiguousarray(block).view(np.uint8).reshape(-1).data
+
+    def clipped(self) -> F32:
+        """Everything, float32 (n, channels), -1..1; the object must not be used afterwards."""
+        samples = np.frombuffer(self._bytes, np.float32).reshape(-1, self._channels)
+        np.clip(samples, -1.0, 1.0, out=samples)
+        return samples
 
 
 def iter_speech(

@@ -54,7 +54,7 @@ class MemoryMp4Writer(MuxedMp4):
         frames: int | None = None,
     ) -> None:
         self._buffer = _NamedBuffer()
-        self._index_bytes = None if frames is None else _index_bytes(frames, voice)
+        self._index_bytes = None if frames is None else index_bytes(frames, voice)
         super().__init__(video_format, voice, settings, "file", selector)
 
     def _open_container(self, options: dict[str, str]) -> OutputContainer:
@@ -78,7 +78,7 @@ class MemoryMp4Writer(MuxedMp4):
         return self._buffer.getvalue()
 
 
-def _index_bytes(frames: int, voice: AudioTrack | None) -> int:
+def index_bytes(frames: int, voice: AudioTrack | None) -> int:
     """Room for the index of a file: 16 to 24 bytes per packet were measured; at least one AAC packet per 1024 samples."""
     sounds = 0 if voice is None else len(voice.samples) * MAX_VOICE_RATE_HZ // (voice.rate_hz * AAC_PACKET_SAMPLES) + 3
     return INDEX_BYTES_PER_PACKET * (frames + sounds) + INDEX_BYTES_FIXED
@@ -112,7 +112,7 @@ class PathMp4Writer(MuxedMp4):
         frames: int | None = None,
     ) -> None:
         self._path = path
-        self._index_bytes = None if frames is None else _index_bytes(frames, voice)
+        self._index_bytes = None if frames is None else index_bytes(frames, voice)
         self._part = path.with_name(f".{path.name}.{os.getpid()}.part")
         super().__init__(video_format, voice, settings, "file", selector)
 

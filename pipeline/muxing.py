@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
-from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
-from pipeline.audio_in import AAC_RATES_HZ, MAX_VOICE_RATE_HZ, AudioTrack
+from kernels.errors import LiveAnchorError
+from pipeline.audio_in import AudioTrack
 from pipeline.config import EncoderSettings
 from pipeline.encoder import Purpose, VideoFormat
 from pipeline.encoder_select import EncoderSelector, default_selector
-from pipeline.resample import resample
-from pipeline.types import F32, Nv12Canvas
+from pipeline.types import Nv12Canvas
+from pipeline.voice_feed import VoiceFeed
 
 if TYPE_CHECKING:
     from av.audio.stream import AudioStream
@@ -102,7 +102,8 @@ class MuxedMp4(ABC):
 
         self._av = av
         self._format = video_format
-        self._voice, self._voice_rate_hz = _prepared_voice(voice, self.MIN_VOICE_RATE_HZ)
+        self._voice = None if voice is None else VoiceFeed(voice, self.MIN_VOICE_RATE_HZ)
+        self._voice_rate_hz = 0 if self._voice is None else self._voice.rate_hz
         self._container: OutputContainer | None = None
         self._frames = 0
         self._voice_written = 0
@@ -191,8 +192,8 @@ class MuxedMp4(ABC):
         self._video: VideoStream = self._container.add_stream(codec_name, rate=self._format.rate)  # type: ignore[assignment]  # a video codec gives a video stream
         return self._video.codec_context
 
-    def _new_audio_stream(self, voice: F32, settings: EncoderSettings) -> AudioStream:
-        layout = "stereo" if voice.shape[1] == 2 else "mono"
+    def _new_audio_stream(self, voice: VoiceFeed, settings: EncoderSettings) -> AudioStream:
+        layout = "stereo" if voice.channels == 2 else "mono"
         stream = self._opened().add_stream("aac", rate=self._voice_rate_hz, layout=layout)
         stream.codec_context.bit_rate = settings.aac_kbps * 1000
         stream.codec_context.time_base = Fraction(1, self._voice_rate_hz)
@@ -203,10 +204,11 @@ class MuxedMp4(ABC):
         if self._audio is None or self._voice is None:
             return
         size = self._audio.codec_context.frame_size or 1024
-        total = len(self._voice)
-        target = total if until_s is None else int(until_s * self._voice_rate_hz) + AUDIO_LEAD_FRAMES * size
-        while self._voice_written < total and (until_s is None or self._voice_written + size <= target):
-            block = self._voice[self._voice_written : self._voice_written + size]
+        target = None if until_s is None else int(until_s * self._voice_rate_hz) + AUDIO_LEAD_FRAMES * size
+        while target is None or self._voice_written + size <= target:
+            block = self._voice.read(size)
+            if not len(block):
+                break
             frame = self._av.AudioFrame.from_ndarray(
                 np.ascontiguousarray(block.T), format="fltp", layout=self._audio.codec_context.layout.name
             )
@@ -216,20 +218,3 @@ class MuxedMp4(ABC):
             self._voice_written += len(block)
         if until_s is None:
             self._opened().mux(self._audio.encode(None))
-
-
-def _prepared_voice(voice: AudioTrack | None, min_rate_hz: int) -> tuple[F32 | None, int]:
-    """The samples to encode, float32 (n, 1 or 2), finite, -1..1, and their rate."""
-    if voice is None:
-        return None, 0
-    samples = voice.samples
-    if samples.ndim != 2 or samples.shape[1] not in (1, 2) or samples.dtype != np.float32:
-        raise ShapeError("voice", f"{samples.dtype} {samples.shape}", "float32 (n, 1) or (n, 2)")
-    if len(samples) == 0:
-        raise InvalidInputError("voice", "no samples", "at least one sample")
-    if voice.rate_hz not in AAC_RATES_HZ:
-        raise InvalidInputError("voice", f"{voice.rate_hz} Hz", ", ".join(str(rate) for rate in AAC_RATES_HZ))
-    samples = np.clip(np.nan_to_num(samples, nan=0.0, posinf=0.0, neginf=0.0), -1.0, 1.0)
-    if voice.rate_hz >= min_rate_hz:
-        return samples, voice.rate_hz
-    return np.clip(resample(samples, voice.rate_hz, MAX_VOICE_RATE_HZ), -1.0, 1.0), MAX_VOICE_RATE_HZ

@@ -14,7 +14,7 @@ class Host(Protocol):
     """Jobs and presenters. Every call may raise LiveAnchorError; a call that is cancelled leaves no work behind."""
 
     def generate(self, job: FileJob) -> AsyncGenerator[JobEvent, None]:
-        """A job's events, in order; closing the iterator cancels the job."""
+        """A job's events, in order; closing the iterator cancels the job. A second `JobStarted` voids all that came before it."""
         ...
 
     async def progress(self, job_id: str) -> JobProgress:

@@ -12,7 +12,7 @@ from ray.serve.handle import DeploymentHandle
 
 from deployments.calls import StageStats
 from deployments.errors import NotReadyError, StageLostError, StageOverloadedError, plain
-from deployments.jobs import FileJob, HostStats, JobBytes, JobEvent, JobProgress, JobStarted
+from deployments.jobs import FileJob, HostStats, JobBytes, JobEvent, JobProgress
 from kernels.errors import LiveAnchorError
 from pipeline.avatar_store import AvatarSummary
 
@@ -33,25 +33,22 @@ class RayHost:
     async def generate(self, job: FileJob) -> AsyncGenerator[JobEvent, None]:
         """All events of a job, in order.
 
-        A job whose host replica dies before any byte of the file was handed on is started once more on another replica; it is a
-        function of its inputs, so nobody can tell. Leaving the iterator early cancels the job.
+        A job whose host replica dies is started once more on another replica; it is a function of its inputs, so nobody can tell.
+        A second `JobStarted` says so: pieces of a finished file that came before it are void. A streamed file is started again
+        only while no byte of it was handed on. Leaving the iterator early cancels the job.
 
         Raises:
-            StageLostError: The host replica died, twice or after bytes were handed on.
+            StageLostError: The host replica died, twice or after bytes of a streamed file were handed on.
             StageOverloadedError: All hosts are full.
             LiveAnchorError: What the job answered.
         """
         method: Any = self._handle.options(method_name="generate_stream", stream=True)
-        announced = handed_on = False
+        handed_on = False
         for attempt in (1, 2):
             events = method.remote(job)
             try:
                 async for event in events:
-                    if isinstance(event, JobStarted):
-                        if announced:
-                            continue
-                        announced = True
-                    handed_on = handed_on or isinstance(event, JobBytes)
+                    handed_on = handed_on or (job.stream and isinstance(event, JobBytes))
                     yield event
                 return
             except LiveAnchorError as error:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from deployments.errors import StageLostError
-from deployments.jobs import FileJob, JobBytes, JobEvent, JobStarted
+from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobStarted
 from pipeline.avatar_store import AvatarSummary
 from pipeline.results_store import ResultsStore
 from serve_app.http.capacity import Hold, JobGate, UploadBudget
 from serve_app.http.errors import AvatarsFullError
 from serve_app.http.fields import JobForm
+from serve_app.http.file_buffer import FileBuffer
 from serve_app.http.host import Host
 from serve_app.http.metrics import HttpMetrics
 from serve_app.http.settings import ApiSettings
@@ -102,31 +103,47 @@ async def start_job(host: Host, job: FileJob) -> StartedJob:
     """Start a job and wait until an HTTP status can honestly be given.
 
     That is: for a streamed file, once its input has been accepted; for a finished file, once it is finished, so that a job which
-    fails half-way is never answered 200.
+    fails half-way is never answered 200. This process then holds the file, and nobody else does.
 
     Raises:
         LiveAnchorError: What the job answered.
     """
     events = host.generate(job)
     started: JobStarted | None = None
+    done: JobDone | None = None
+    file = FileBuffer()
     try:
         async for event in events:
             if isinstance(event, JobStarted):
                 started = event
+                file.clear()
                 if job.stream:
-                    return StartedJob(started, 0, _pieces(b"", events))
-            elif isinstance(event, JobBytes) and started is not None:
-                return StartedJob(started, event.total_bytes, _pieces(event.data, events))
+                    return StartedJob(started, 0, _streamed(events))
+            elif isinstance(event, JobBytes):
+                file.write(event.offset, event.data)
+            elif isinstance(event, JobDone):
+                done = event
+        await events.aclose()
+        if started is None or done is None:
+            raise StageLostError("session_host", 1)
+        file.check_whole(done.size_bytes)
     except BaseException:
+        file.clear()
         await events.aclose()
         raise
-    raise StageLostError("session_host", 1)
+    return StartedJob(started, file.size, _finished(file))
 
 
-async def _pieces(first: bytes, events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[bytes, None]:
+async def _streamed(events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(events):
-        if first:
-            yield first
         async for event in events:
             if isinstance(event, JobBytes):
                 yield event.data
+
+
+async def _finished(file: FileBuffer) -> AsyncGenerator[bytes, None]:
+    try:
+        for data in file.drain(PIECE_BYTES):
+            yield data
+    finally:
+        file.clear()

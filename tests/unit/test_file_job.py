@@ -8,7 +8,7 @@ import wave
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import av
@@ -24,7 +24,7 @@ from deployments.config import SessionHostSettings
 from deployments.errors import StageLostError, StageOverloadedError
 from deployments.file_job import PreparedJob, prepare_job, run_job
 from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
-from kernels.errors import InvalidInputError
+from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.config import EncoderSettings, SessionSettings
 from pipeline.types import Avatar, FaceRect
 from serve_app.http.ray_host import RayHost
@@ -70,7 +70,8 @@ async def collect(events: AsyncGenerator[JobEvent, None]) -> list[JobEvent]:
 
 
 def pictures(events: list[JobEvent]) -> int:
-    data = b"".join(event.data for event in events if isinstance(event, JobBytes))
+    pieces = [event for event in events if isinstance(event, JobBytes)]
+    data = b"".join(piece.data for piece in sorted(pieces, key=lambda piece: piece.offset))
     with av.open(io.BytesIO(data)) as container:
         return sum(1 for _ in container.decode(video=0))
 
@@ -85,17 +86,39 @@ def test_events_of_a_job(stream: bool) -> None:
     size = sum(len(event.data) for event in events if isinstance(event, JobBytes))
     assert events[-1] == JobDone(size, "libx264", {"renderer": 3}, {})
     assert pictures(events) == 50
-    first_bytes = next(i for i, event in enumerate(events) if isinstance(event, JobBytes))
-    assert (first_bytes < events.index(progress[-1])) == stream, (
-        "a finished file comes at the end, a streamed one before"
+    pieces = [event for event in events if isinstance(event, JobBytes)]
+    assert events.index(pieces[0]) < events.index(progress[-1]), "the file leaves while it is made"
+    first = [piece.offset for piece in pieces].index(0)
+    assert first == (0 if stream else len(pieces) - 1), (
+        "a streamed file begins with its front, a finished one ends with it"
     )
 
 
-def test_no_piece_is_larger_than_any_transport_takes() -> None:
-    events = asyncio.run(collect(events_of(prepared(3.0), FakeStages())))
-    pieces = [event for event in events if isinstance(event, JobBytes)]
+@pytest.mark.parametrize("stream", [False, True])
+def test_pieces_cover_the_file_and_none_is_larger_than_any_transport_takes(stream: bool) -> None:
+    job = prepared(3.0, stream)
+    job = replace(job, avatar=replace(job.avatar, canvas_rgb=np.zeros((640, 480, 3), np.uint8)))
+    events = asyncio.run(collect(events_of(job, FakeStages())))
+    pieces = sorted((event for event in events if isinstance(event, JobBytes)), key=lambda piece: piece.offset)
     assert all(0 < len(piece.data) <= PIECE_BYTES for piece in pieces)
-    assert {piece.total_bytes for piece in pieces} == {sum(len(piece.data) for piece in pieces)}
+    ends = [piece.offset + len(piece.data) for piece in pieces]
+    assert [piece.offset for piece in pieces] == [0, *ends[:-1]]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_slow_taker_holds_the_encoder_back(stream: bool) -> None:
+    async def go() -> tuple[int, int]:
+        stages, job = FakeStages(), prepared(30.0, stream)
+        async with aclosing(events_of(job, stages)) as events:
+            async for event in events:
+                if isinstance(event, JobBytes):
+                    break
+            for _ in range(200):  # this piece is not given back for a long while
+                await asyncio.sleep(0.002)
+            return len(stages.requests), -(-job.started().frames // job.job.settings.chunk_frames)
+
+    asked, chunks = asyncio.run(go())
+    assert asked <= chunks // 2, "the stages were asked for far more than anybody took"
 
 
 def test_leaving_early_cancels_what_is_in_work() -> None:
@@ -166,6 +189,7 @@ class Host:
 
 STARTED = JobStarted("j", "a", 50, 25, 48, 64, 2.0)
 JOB = FileJob("j", b"", None, SessionSettings())
+DONE = JobDone(3, "libx264", {}, {})
 STREAMED = FileJob("j", b"", None, SessionSettings(), stream=True)
 
 
@@ -185,18 +209,40 @@ async def served(host: Host, job: FileJob) -> tuple[JobStarted, bytes]:
 
 
 def test_a_host_that_dies_before_any_byte_is_replaced_unnoticed() -> None:
-    host = Host([[STARTED, JobProgress(8, 50), ActorDiedError()], [STARTED, JobProgress(50, 50), JobBytes(b"mp4")]])
+    host = Host(
+        [[STARTED, JobProgress(8, 50), ActorDiedError()], [STARTED, JobProgress(50, 50), JobBytes(b"mp4", 0), DONE]]
+    )
     assert asyncio.run(served(host, JOB)) == (STARTED, b"mp4")
     assert len(host.calls) == 2 and host.cancelled == 2
 
 
 def test_a_host_that_dies_before_it_has_accepted_the_job_is_replaced_unnoticed() -> None:
-    host = Host([[ActorDiedError()], [STARTED, JobBytes(b"mp4")]])
+    host = Host([[ActorDiedError()], [STARTED, JobBytes(b"mp4", 0), DONE]])
     assert asyncio.run(served(host, JOB)) == (STARTED, b"mp4")
 
 
-def test_a_host_that_dies_after_the_first_byte_is_an_error() -> None:
-    host = Host([[STARTED, JobBytes(b"m"), ActorDiedError()], [STARTED, JobBytes(b"mp4")]])
+def test_pieces_of_a_file_whose_host_died_are_forgotten() -> None:
+    host = Host(
+        [
+            [STARTED, JobBytes(b"old body", 2), ActorDiedError()],
+            [STARTED, JobBytes(b"body", 2), JobBytes(b"he", 0), JobDone(6, "libx264", {}, {})],
+        ]
+    )
+    assert asyncio.run(served(host, JOB)) == (STARTED, b"hebody")
+
+
+@pytest.mark.parametrize(
+    "events",
+    [[STARTED, JobBytes(b"dy", 1), DONE], [STARTED, JobBytes(b"he", 0), DONE], [STARTED, JobBytes(b"mp4", 0)], []],
+    ids=["no front", "no end", "not done", "nothing"],
+)
+def test_a_file_with_a_gap_is_never_served(events: list[JobEvent | Exception]) -> None:
+    with pytest.raises(LiveAnchorError):
+        asyncio.run(started_job(Host([events]), JOB))
+
+
+def test_a_streamed_file_whose_host_died_after_the_first_byte_is_an_error() -> None:
+    host = Host([[STARTED, JobBytes(b"m", 0), ActorDiedError()], [STARTED, JobBytes(b"mp4", 0), DONE]])
     with pytest.raises(StageLostError, match="session_host"):
         asyncio.run(served(host, STREAMED))
     assert len(host.calls) == 1
@@ -215,7 +261,7 @@ def test_a_streamed_file_is_announced_at_once_and_cancelled_when_left() -> None:
         assert started == STARTED and await anext(pieces) == b"m"
         await pieces.aclose()
 
-    host = Host([[STARTED, JobBytes(b"m"), JobBytes(b"p4")]])
+    host = Host([[STARTED, JobBytes(b"m", 0), JobBytes(b"p4", 1)]])
     asyncio.run(go(host))
     assert host.cancelled == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import socket
 import threading
 from collections.abc import Iterator
@@ -236,8 +237,8 @@ def test_a_client_that_takes_nothing_counts_as_gone(tmp_path: Path) -> None:
 
         async def endless(job: object) -> object:
             yield JobStarted("j", "a" * 32, 1, 25, 64, 64, 1.0)
-            while True:
-                yield JobBytes(b"\0" * 65_536)
+            for offset in itertools.count(0, 65_536):
+                yield JobBytes(b"\0" * 65_536, offset)
 
         served.host.generate = endless  # type: ignore[method-assign,assignment]
         connection = _raw_request(served.port, _form(audio=b"x", stream=b"true"))

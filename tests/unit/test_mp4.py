@@ -13,6 +13,7 @@ from pipeline.encoder import EncoderError, VideoFormat, standalone_context
 from pipeline.encoder_select import EncoderSelector
 from pipeline.fragmented_mp4 import FragmentedMp4Writer
 from pipeline.mp4 import MemoryMp4Writer, PathMp4Writer
+from pipeline.mp4_pieces import PiecewiseMp4Writer
 from pipeline.muxing import MuxingError
 from tests.unit.media_samples import moving_canvas, sine, wav
 
@@ -271,3 +272,26 @@ def test_a_known_length_keeps_the_index_in_front_without_moving_the_file(frames:
     moved = made(MemoryMp4Writer(VideoFormat(96, 64, 25), voice, SETTINGS), frames)
     with av.open(io.BytesIO(moved)) as one, av.open(io.BytesIO(data)) as two:
         assert [bytes(p) for p in one.demux()] == [bytes(p) for p in two.demux()]
+
+
+@pytest.mark.parametrize("frames", [1, 25, 400])
+@pytest.mark.parametrize("with_voice", [False, True])
+def test_a_file_that_leaves_in_pieces_is_the_same_file(frames: int, with_voice: bool) -> None:
+    voice = tone(frames * 640) if with_voice else None
+    look = VideoFormat(96, 64, 25)
+    whole = made(MemoryMp4Writer(look, voice, SETTINGS, frames=frames), frames)
+    writer = PiecewiseMp4Writer(look, voice, SETTINGS, frames)
+    parts = [writer.write(moving_canvas(i)) for i in range(frames)]
+    body = b"".join(parts) + writer.finish()
+    assert writer.front + body == whole
+    assert len(writer.front) == min(writer.front_bytes, len(whole))
+    if frames == 400:
+        assert sum(map(len, parts)) > 0.5 * len(body), "most of it left before the end"
+
+
+def test_bytes_that_have_left_cannot_be_written_again() -> None:
+    sink = PiecewiseMp4Writer(VideoFormat(96, 64, 25), None, SETTINGS, 1)._new_sink()
+    sink.write(bytes(sink._front_bytes + 10))
+    sink.seek(sink._front_bytes + 5)
+    with pytest.raises(OSError, match="cannot be written again"):
+        sink.write(b"x")
