@@ -7,7 +7,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pipeline.config import EncoderSettings, Settings
+from pipeline.config import EncoderSettings, SessionSettings, Settings
+from pipeline.live.settings import LiveSettings, RtcSettings
 
 Family = Literal["mini", "ditto"]
 StageName = Literal["audio_features", "motion_diffusion", "renderer", "rife"]
@@ -89,6 +90,9 @@ class SessionHostSettings(Settings):
     family: Family = "mini"
     weights_dir: Path | None = Field(None, description="As for the stages; registration of some families needs it.")
     avatars: str = Field("", description="As for the renderer.")
+    session: SessionSettings = SessionSettings()
+    live: LiveSettings = LiveSettings()
+    rtc: RtcSettings = RtcSettings()
     encoder: EncoderSettings = EncoderSettings()
     deadlines: DeadlineSettings = DeadlineSettings()
     max_audio_s: float = Field(600.0, gt=0, le=36_000, description="Longest speech of a file job.")

@@ -28,6 +28,7 @@ from deployments.config import (
 )
 from kernels.errors import InvalidInputError
 from pipeline.config import EncoderSettings, SessionSettings, Settings
+from pipeline.live.settings import LiveSettings, RtcSettings
 from serve_app.http.settings import ApiSettings
 
 ENV_PREFIX = "LIVEANCHOR_"
@@ -140,6 +141,8 @@ class AppConfig(BaseSettings):
     models: ModelSettings = ModelSettings()
     session: SessionSettings = SessionSettings()
     encoder: EncoderSettings = EncoderSettings()
+    live: LiveSettings = LiveSettings()
+    rtc: RtcSettings = RtcSettings()
     limits: LimitSettings = LimitSettings()
     stores: StoreSettings = StoreSettings()
     http: HttpSettings = HttpSettings()
@@ -184,6 +187,9 @@ class AppConfig(BaseSettings):
             family=self.models.family,
             weights_dir=self.models.weights_dir,
             avatars=self.stores.avatars,
+            session=self.session,
+            live=self.live,
+            rtc=self.rtc,
             encoder=self.encoder,
             deadlines=self.deadlines,
             max_audio_s=self.limits.max_audio_s,
@@ -197,6 +203,7 @@ class AppConfig(BaseSettings):
         """The ingress's own settings."""
         return ApiSettings(
             session=self.session,
+            rtc=self.rtc,
             max_upload_bytes=self.limits.max_upload_bytes,
             max_json_bytes=self.limits.max_json_bytes,
             max_buffered_bytes=self.limits.max_buffered_bytes,

@@ -76,14 +76,14 @@ def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
     """
     audio = need_file(form, "audio", _AUDIO)
     portrait: Upload | None = form.files.get("portrait")
-    avatar_id = _avatar_id(form)
+    avatar_id = avatar_id_field(form)
     if portrait is not None and avatar_id is not None:
         raise ConflictingFieldsError("portrait", "avatar_id as well", "avatar_id, or portrait, or neither")
     chosen = {
-        "fps": _one_of(form, "fps", FPS, defaults.fps),
-        "chunk_frames": _one_of(form, "chunk_frames", CHUNKS, defaults.chunk_frames),
+        "fps": choice_field(form, "fps", FPS, defaults.fps),
+        "chunk_frames": choice_field(form, "chunk_frames", CHUNKS, defaults.chunk_frames),
     }
-    seed = _whole(form, "seed", f"a whole number, 0 to {MAX_SEED}", 0)
+    seed = whole_field(form, "seed", f"a whole number, 0 to {MAX_SEED}", 0)
     if not 0 <= seed <= MAX_SEED:
         raise InvalidInputError("seed", str(seed), f"a whole number, 0 to {MAX_SEED}")
     return JobForm(
@@ -92,7 +92,7 @@ def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
         avatar_id=avatar_id,
         session=SessionSettings.model_validate(defaults.model_dump() | chosen),
         seed=seed,
-        stream=_flag(form, "stream", False),
+        stream=flag_field(form, "stream", False),
     )
 
 
@@ -110,12 +110,22 @@ def text_field(form: RawForm, name: str, allowed: str) -> str:
     return value
 
 
-def _avatar_id(form: RawForm) -> str | None:
+def avatar_id_field(form: RawForm) -> str | None:
+    """A presenter's id, None when none is named.
+
+    Raises:
+        InvalidInputError: No id can look like this.
+    """
     found = text_field(form, "avatar_id", "the id of a registered avatar, as text")
     return check_avatar_id(found) if found else None
 
 
-def _whole(form: RawForm, name: str, allowed: str, default: int) -> int:
+def whole_field(form: RawForm, name: str, allowed: str, default: int) -> int:
+    """A whole number.
+
+    Raises:
+        InvalidInputError: Something else.
+    """
     value = form.values.get(name)
     if value is None:
         return default
@@ -126,15 +136,25 @@ def _whole(form: RawForm, name: str, allowed: str, default: int) -> int:
     raise InvalidInputError(name, repr(value), allowed)
 
 
-def _one_of(form: RawForm, name: str, choices: tuple[int, ...], default: int) -> int:
+def choice_field(form: RawForm, name: str, choices: tuple[int, ...], default: int) -> int:
+    """One of a few whole numbers.
+
+    Raises:
+        InvalidInputError: Something else.
+    """
     allowed = ", ".join(map(str, choices))
-    value = _whole(form, name, allowed, default)
+    value = whole_field(form, name, allowed, default)
     if value not in choices:
         raise InvalidInputError(name, str(value), allowed)
     return value
 
 
-def _flag(form: RawForm, name: str, default: bool) -> bool:
+def flag_field(form: RawForm, name: str, default: bool) -> bool:
+    """True or false.
+
+    Raises:
+        InvalidInputError: Something else.
+    """
     value = form.values.get(name)
     if value is None:
         return default

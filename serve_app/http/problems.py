@@ -86,7 +86,7 @@ KINDS: Final[dict[str, ProblemKind]] = {
     ),
     # live sessions
     "session_not_found": ProblemKind(404, "There is no such live session"),
-    "session_lost": ProblemKind(404, "The live session was lost", "Make a new offer; the process that held it died."),
+    "session_lost": ProblemKind(404, "The live session was lost"),
     "session_ended": ProblemKind(410, "The live session has ended"),
     "no_common_codec": ProblemKind(406, "The offer has no codec that this service sends"),
     "wrong_drive": ProblemKind(409, "The session is driven by something else"),
