@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
+
+from kernels.errors import InvalidInputError
+from pipeline.clock import SUPPORTED_FPS, check_fps
 
 
 class Settings(BaseModel):
@@ -27,17 +30,45 @@ class SilenceSettings(Settings):
         return self
 
 
+def _fps(value: Any) -> float:
+    """25, 50 or 59.94, also where it comes as text."""
+    try:
+        return check_fps(float(value))
+    except (InvalidInputError, TypeError, ValueError) as error:
+        allowed = ", ".join(f"{one:g}" for one in SUPPORTED_FPS)
+        raise ValueError(f"fps: got {str(value)[:40]} (allowed: {allowed})") from error
+
+
+Fps = Annotated[float, PlainValidator(_fps), WithJsonSchema({"type": "number", "enum": list(SUPPORTED_FPS)})]
+"""25, 50, or 59.94 for 60000/1001; whole rates stay integers."""
+
+
 class SessionSettings(Settings):
     """How one session is cut into work."""
 
     chunk_frames: Literal[4, 8, 16, 25] = Field(8, description="Motion frames (25 per second) per render call.")
-    fps: Literal[25, 50] = Field(25, description="Frames per second of the output.")
+    fps: Fps = Field(25, description="Frames per second of the output: 25, 50 or 59.94 (60000/1001).")
+    interpolate: Literal["auto", "rife"] = Field(
+        "auto",
+        description="Who makes frames above 25 frames/s. auto: the renderer where the family can, else RIFE. rife: RIFE.",
+    )
     cadence: Literal[1, 2] = Field(1, description="2 evaluates every second motion frame and fills in by SLERP.")
     credits: int = Field(3, ge=1, le=16, description="Chunks of one session that may be in work at the same time.")
     colour: Literal["bt709", "bt601"] = Field(
         "bt709", description="Matrix of the NV12 picture; the stream is tagged with it."
     )
     silence: SilenceSettings = SilenceSettings()
+
+
+class RifeSettings(Settings):
+    """Which interpolation network runs, and whether a CPU may run it."""
+
+    network: Literal["auto", "mini", "4.0", "4.6", "4.9", "4.25"] = Field(
+        "auto", description="auto: the best one whose weights are here; mini is embedded."
+    )
+    allow_cpu: bool = Field(
+        False, description="Let a CPU interpolate pictures, far below real time; else it is refused there."
+    )
 
 
 X264Preset = Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow"]

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.audio_features import EncoderShape
+from pipeline.config import RifeSettings
+from pipeline.frame_interpolator import FrameInterpolator
 from pipeline.portrait import PortraitLimits
 from pipeline.stages import RenderRequest, Stages
-from pipeline.types import F32, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
+from pipeline.tail import Tail
+from pipeline.types import F32, Avatar, CropBatch, FeatureRows, MotionChunk, Nv12RectBatch
 
 if TYPE_CHECKING:
     from pipeline.avatar_store import AvatarStore
@@ -65,6 +68,10 @@ class RendererStage(Protocol):
         """Draw one chunk."""
         ...
 
+    def crops(self, request: RenderRequest) -> CropBatch:
+        """Draw the face crops of one chunk, for the stage that interpolates them."""
+        ...
+
     def warm_avatars(self) -> list[str]:
         """Ids of the avatars that are prepared now."""
         ...
@@ -89,6 +96,14 @@ class AvatarMaker(Protocol):
 class LocalStageSet(Stages, Protocol):
     """Stages in this process."""
 
+    def check_rate(self, fps: float) -> None:
+        """Refuse a frame rate that `rife` would have to make, where it cannot.
+
+        Raises:
+            InvalidInputError: It says what to do.
+        """
+        ...
+
     def close(self) -> None:
         """End their threads."""
         ...
@@ -100,6 +115,7 @@ class FamilyFacts:
 
     sets_up: bool
     gate_frames: int | None
+    doubles_in_motion_space: bool
     hop_choices: tuple[int, ...] = ()
 
 
@@ -125,12 +141,18 @@ class Family(Protocol):
         """Stage `renderer`."""
         ...
 
+    def tail(self, load_avatar: Callable[[str], Avatar], interpolator: FrameInterpolator, cache_bytes: int) -> Tail:
+        """Puts interpolated crops of the family's avatars into their canvas; moving canvases are interpolated as well."""
+        ...
+
     def avatar_maker(self, folder: Path | None) -> AvatarMaker:
         """Registration, on the CPU."""
         ...
 
-    def local_stages(self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str) -> LocalStageSet:
-        """All stages in this process."""
+    def local_stages(
+        self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str, rife: RifeSettings | None = None
+    ) -> LocalStageSet:
+        """All stages in this process; `rife` says how pictures are interpolated."""
         ...
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline.audio_in import DecodedAudio
 from pipeline.canvas import CanvasPainter
-from pipeline.clock import frame_count
+from pipeline.clock import frame_count, rate_of
 from pipeline.config import EncoderSettings, SessionSettings
 from pipeline.encoder import VideoFormat
 from pipeline.frames import clip_batches, paint_batch
@@ -36,7 +36,7 @@ class GenerateResult:
     """
 
     frames: int
-    fps: int
+    fps: float
     duration_s: float
     width: int
     height: int
@@ -45,7 +45,7 @@ class GenerateResult:
 def video_format(avatar: Avatar, settings: SessionSettings) -> VideoFormat:
     """The format of this avatar's pictures under these settings."""
     height, width = avatar.canvas_rgb.shape[:2]
-    return VideoFormat(width, height, settings.fps, settings.colour)
+    return VideoFormat(width, height, rate_of(settings.fps), settings.colour)
 
 
 def describe(decoded: DecodedAudio, avatar: Avatar, settings: SessionSettings) -> GenerateResult:

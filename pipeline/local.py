@@ -13,7 +13,8 @@ from engines.weights_pull import pull
 from pipeline.audio_in import DecodedAudio
 from pipeline.avatar_name import clean_name
 from pipeline.avatar_store import AvatarStore, avatars_dir
-from pipeline.config import EncoderSettings, SessionSettings
+from pipeline.config import EncoderSettings, RifeSettings, SessionSettings
+from pipeline.drawing import needs_rife
 from pipeline.families import LocalStageSet, find_family
 from pipeline.generate import GenerateResult, OnProgress, generate_file
 from pipeline.local_stages import LocalStages
@@ -73,11 +74,15 @@ class LocalPipeline:
     Args:
         home: Data folder; None = `LIVEANCHOR_HOME`.
         encoder: How files are encoded.
+        rife: How pictures are interpolated, where they are.
     """
 
-    def __init__(self, home: Path | None = None, encoder: EncoderSettings | None = None) -> None:
+    def __init__(
+        self, home: Path | None = None, encoder: EncoderSettings | None = None, rife: RifeSettings | None = None
+    ) -> None:
         self._home = home
         self._encoder = encoder or EncoderSettings()
+        self._rife = rife or RifeSettings()
         self.store = avatar_store(home)
         self._stages: LocalStages | None = None
         self._others: dict[str, LocalStageSet] = {}
@@ -86,7 +91,7 @@ class LocalPipeline:
     def stages(self) -> LocalStages:
         """The stages of `mini`; weights are loaded at first use."""
         if self._stages is None:
-            self._stages = LocalStages(self.store.get)
+            self._stages = LocalStages(self.store.get, rife=self._rife)
         return self._stages
 
     def stages_of(self, family: str) -> LocalStageSet:
@@ -101,7 +106,7 @@ class LocalPipeline:
         if family not in self._others:
             device = "cuda" if torch.cuda.is_available() else "cpu"
             folder = weights_dir(family, self._home)
-            self._others[family] = find_family(family).local_stages(self.store.get, folder, device)
+            self._others[family] = find_family(family).local_stages(self.store.get, folder, device, self._rife)
         return self._others[family]
 
     def avatar(self, avatar_id: str | None = None) -> Avatar:
@@ -126,14 +131,22 @@ class LocalPipeline:
         seed: int = 0,
         on_progress: OnProgress | None = None,
     ) -> GenerateResult:
-        """Make one talking mp4; it appears at `out` when it is complete."""
+        """Make one talking mp4; it appears at `out` when it is complete.
+
+        Raises:
+            InvalidInputError: A frame rate that cannot be made here.
+            LiveAnchorError: The work failed.
+        """
+        settings, stages = settings or SessionSettings(), self.stages_of(avatar.family)
+        if needs_rife(stages.info, settings):
+            stages.check_rate(settings.fps)
         return asyncio.run(
             generate_file(
                 decoded,
                 out,
                 avatar,
-                self.stages_of(avatar.family),
-                settings or SessionSettings(),
+                stages,
+                settings,
                 self._encoder,
                 seed=seed,
                 on_progress=on_progress,

@@ -11,10 +11,13 @@ from typing import TypeVar
 import torch
 
 from pipeline.audio_features import CarryError
+from pipeline.config import RifeSettings
+from pipeline.local_rife import LocalCrops, LocalRife
 from pipeline.mini import HOP_CHOICES, load_speech_stages
 from pipeline.motion_diffusion import MotionCarry
-from pipeline.renderer import DEFAULT_CACHE_BYTES, Renderer
-from pipeline.stages import Carry, RenderRequest, StageInfo
+from pipeline.renderer import Renderer
+from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
+from pipeline.tail import DEFAULT_CACHE_BYTES, StillTail
 from pipeline.types import F32, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 
 T = TypeVar("T")
@@ -30,19 +33,25 @@ class LocalStages:
         load_avatar: Id -> avatar.
         device: Torch device of all stages.
         cache_bytes: Bound on prepared faces.
+        rife: Settings of the interpolator, which is loaded when it is needed.
 
     Attributes:
         calls: Calls per stage so far.
     """
 
     def __init__(
-        self, load_avatar: Callable[[str], Avatar], device: str = "cpu", cache_bytes: int = DEFAULT_CACHE_BYTES
+        self,
+        load_avatar: Callable[[str], Avatar],
+        device: str = "cpu",
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
+        rife: RifeSettings | None = None,
     ) -> None:
         torch.set_num_threads(1)
         self._audio, self._motion = load_speech_stages(device)
         self._renderer = Renderer(load_avatar, device, cache_bytes)
         self._speech_thread = ThreadPoolExecutor(1, thread_name_prefix="speech")
         self._picture_thread = ThreadPoolExecutor(1, thread_name_prefix="picture")
+        self._rife = LocalRife(lambda _: StillTail(load_avatar, cache_bytes), rife or RifeSettings(), device)
         self.calls: Counter[str] = Counter()
 
     @property
@@ -72,8 +81,22 @@ class LocalStages:
         """See `Stages`."""
         return await self._run("renderer", self._picture_thread, lambda: self._renderer.render(request))
 
+    def crops(self, request: RenderRequest) -> LocalCrops:
+        """See `Stages`."""
+        return LocalCrops(self._run("renderer", self._picture_thread, lambda: self._renderer.crops(request)))
+
+    async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
+        """See `Stages`."""
+        self.calls["rife"] += 1
+        return await self._rife.run(request, crops, before)
+
+    def check_rate(self, fps: float) -> None:
+        """Refuse a frame rate that `rife` would have to make, where it cannot; see `LocalRife.check`."""
+        self._rife.check(fps)
+
     def close(self) -> None:
         """End the threads; work that has begun is finished first."""
+        self._rife.close()
         self._speech_thread.shutdown()
         self._picture_thread.shutdown()
 

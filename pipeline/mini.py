@@ -10,9 +10,12 @@ import numpy as np
 
 from engines.mini import FAMILY, MiniEngines, load_engines
 from pipeline.audio_features import AudioFeatures, EncoderShape
+from pipeline.config import RifeSettings
 from pipeline.families import FamilyFacts
+from pipeline.frame_interpolator import FrameInterpolator
 from pipeline.motion_diffusion import MotionDiffusion, MotionShape
 from pipeline.portrait import PortraitLimits
+from pipeline.tail import StillTail
 from pipeline.types import Avatar
 
 if TYPE_CHECKING:
@@ -73,7 +76,7 @@ class MiniAvatarMaker:
 class MiniFamily:
     """See `pipeline.families.Family`."""
 
-    facts = FamilyFacts(sets_up=False, gate_frames=None, hop_choices=HOP_CHOICES)
+    facts = FamilyFacts(sets_up=False, gate_frames=None, doubles_in_motion_space=True, hop_choices=HOP_CHOICES)
 
     def load_audio(self, folder: Path | None, device: str, threads: int) -> AudioFeatures:
         """Stage `audio_features`."""
@@ -91,15 +94,23 @@ class MiniFamily:
 
         return Renderer(load_avatar, device, cache_bytes)
 
+    def tail(
+        self, load_avatar: Callable[[str], Avatar], interpolator: FrameInterpolator, cache_bytes: int
+    ) -> StillTail:
+        """The canvas stands still."""
+        return StillTail(load_avatar, cache_bytes)
+
     def avatar_maker(self, folder: Path | None) -> MiniAvatarMaker:
         """Registration."""
         return MiniAvatarMaker()
 
-    def local_stages(self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str) -> LocalStages:
+    def local_stages(
+        self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str, rife: RifeSettings | None = None
+    ) -> LocalStages:
         """All stages in this process, over the embedded weights."""
         from pipeline.local_stages import LocalStages
 
-        return LocalStages(load_avatar, device)
+        return LocalStages(load_avatar, device, rife=rife)
 
 
 FAMILY_STAGES: Final = MiniFamily()

@@ -9,13 +9,12 @@ import numpy as np
 import torch
 
 from engines.mesh_renderer import MeshFace, MeshRenderer
-from kernels.composite_nv12 import CompositePlan, composite_nv12, plan_composite
+from kernels.composite_nv12 import CompositePlan, composite_nv12
 from pipeline.bounded_cache import BoundedCache
-from pipeline.cadence import double_rate
+from pipeline.cadence import at_rate
 from pipeline.stages import RenderRequest
-from pipeline.types import Avatar, Nv12RectBatch
-
-DEFAULT_CACHE_BYTES = 512 * 2**20
+from pipeline.tail import DEFAULT_CACHE_BYTES, crop_batch, plan_of
+from pipeline.types import MOTION_FPS, Avatar, CropBatch, Nv12RectBatch
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Renderer:
             request: n frames of motion.
 
         Returns:
-            n frames at 25 frames/s, 2 n at 50 (in between in motion space).
+            n frames at 25 frames/s, 2 n at 50, those of the chunk's time at 59.94 (in between in motion space).
 
         Raises:
             ShapeError: Motion of the wrong shape.
@@ -71,20 +70,24 @@ class Renderer:
         """
         prepared = self.prepare(request.avatar_id, request.colour)
         motion = request.motion.motion
-        if request.fps == 50:
-            motion = double_rate(motion, request.following)
+        if request.fps != MOTION_FPS:
+            motion = at_rate(motion, request.motion.first_frame, request.following, request.fps)
         crops = self._mesh.render(prepared.face, torch.from_numpy(motion))
         y_planes, uv_planes = composite_nv12(crops, prepared.plan)  # on the crops' own device
         return Nv12RectBatch(prepared.avatar.rect, y_planes.cpu().numpy(), uv_planes.cpu().numpy())
 
+    def crops(self, request: RenderRequest) -> CropBatch:
+        """The face crops alone, one per frame of motion, for the stage that interpolates pictures; see `render`."""
+        prepared = self.prepare(request.avatar_id, request.colour)
+        drawn = self._mesh.render(prepared.face, torch.from_numpy(request.motion.motion))
+        return crop_batch(drawn.cpu().numpy(), request)
+
     def _prepare(self, avatar_id: str, colour: str) -> PreparedFace:
         avatar = self._load_avatar(avatar_id)
-        rect = avatar.rect
-        background = avatar.canvas_rgb[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w]
         return PreparedFace(
             avatar=avatar,
             face=self._mesh.prepare(
                 np.asarray(avatar.tensors["crop_rgb"], np.uint8), np.asarray(avatar.tensors["landmarks"], np.float32)
             ),
-            plan=plan_composite(avatar.crop_to_canvas, avatar.mask, background, rect, colour=colour),
+            plan=plan_of(avatar, colour),
         )

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from kernels.errors import InvalidInputError
 from pipeline.behaviour import MINI, MotionBehaviour
 from pipeline.cadence import infill_odd_frames
 from pipeline.config import SessionSettings
+from pipeline.drawing import ChunkDrawer, repeat_last
 from pipeline.speech_motion import SpeechMotion
-from pipeline.stages import RenderRequest, Stages
+from pipeline.stages import Stages
 from pipeline.types import AudioChunk, MotionChunk, Nv12RectBatch
 
 
@@ -29,19 +31,27 @@ async def rechunk(
         need_following: Hold a chunk back until the frame after it is known; yielded chunks then carry that frame as an
             extra last row, which the flag beside them says.
     """
-    pending = np.zeros((0, 0), np.float32)
-    first = 0
+    pending = MotionChunk(np.zeros((0, 0), np.float32), 0)
     wanted = size + int(need_following)
     async for hop in hops:
-        if not len(pending):
-            first, pending = hop.first_frame, hop.motion
-        else:
-            pending = np.concatenate([pending, hop.motion])
-        while len(pending) >= wanted:
-            yield MotionChunk(pending[:wanted], first), need_following
-            pending, first = pending[size:], first + size
-    if len(pending):
-        yield MotionChunk(pending, first), False
+        pending = _joined(pending, hop) if len(pending.motion) else hop
+        while len(pending.motion) >= wanted:
+            yield _part(pending, 0, wanted), need_following
+            pending = _part(pending, size, len(pending.motion))
+    if len(pending.motion):
+        yield pending, False
+
+
+def _joined(chunk: MotionChunk, after: MotionChunk) -> MotionChunk:
+    hold = None
+    if chunk.hold is not None or after.hold is not None:
+        hold = np.concatenate([chunk.holds, after.holds])
+    return MotionChunk(np.concatenate([chunk.motion, after.motion]), chunk.first_frame, hold)
+
+
+def _part(chunk: MotionChunk, start: int, stop: int) -> MotionChunk:
+    hold = None if chunk.hold is None else chunk.hold[start:stop]
+    return MotionChunk(chunk.motion[start:stop], chunk.first_frame + start, hold)
 
 
 async def stride_two(hops: AsyncIterator[MotionChunk]) -> AsyncGenerator[MotionChunk, None]:
@@ -53,10 +63,10 @@ async def stride_two(hops: AsyncIterator[MotionChunk]) -> AsyncGenerator[MotionC
     held: MotionChunk | None = None
     async for hop in hops:
         if held is not None:
-            yield MotionChunk(infill_odd_frames(held.motion, held.first_frame, hop.motion[0]), held.first_frame)
+            yield replace(held, motion=infill_odd_frames(held.motion, held.first_frame, hop.motion[0]))
         held = hop
     if held is not None:
-        yield MotionChunk(infill_odd_frames(held.motion, held.first_frame, None), held.first_frame)
+        yield replace(held, motion=infill_odd_frames(held.motion, held.first_frame, None))
 
 
 async def run_session(
@@ -78,7 +88,7 @@ async def run_session(
         behaviour: Of the avatar, `pipeline.behaviour.behaviour_of(avatar)`.
 
     Yields:
-        Rectangles of consecutive frames. At 50 frames/s two per frame of motion; the caller cuts to the exact length.
+        Rectangles of consecutive frames. At 50 frames/s two per frame of motion in all; the caller cuts to the exact length.
 
     Raises:
         InvalidInputError: A cadence that the family cannot do.
@@ -88,27 +98,24 @@ async def run_session(
     if settings.cadence == 2 and not stages.info.doubles_in_motion_space:
         detail = f"the family {stages.info.family} cannot fill in frames in motion space"
         raise InvalidInputError("cadence", "2", "1", detail)
-    need_following = settings.fps == 50
+    drawer = ChunkDrawer(stages, avatar_id, settings)
+    last_frame, last_batch = -1, None
     in_flight: deque[asyncio.Task[Nv12RectBatch]] = deque()
     hops = SpeechMotion(stages, settings.silence, seed, behaviour=behaviour).run(source)
     if settings.cadence == 2:
         hops = stride_two(hops)
     try:
-        async with aclosing(hops), aclosing(rechunk(hops, settings.chunk_frames, need_following)) as chunks:
+        async with aclosing(hops), aclosing(rechunk(hops, settings.chunk_frames, drawer.needs_following)) as chunks:
             async for chunk, has_following in chunks:
-                motion = chunk.motion[:-1] if has_following else chunk.motion
-                request = RenderRequest(
-                    avatar_id=avatar_id,
-                    motion=MotionChunk(motion, chunk.first_frame),
-                    following=chunk.motion[-1] if has_following else None,
-                    fps=settings.fps,
-                    colour=settings.colour,
-                )
-                in_flight.append(asyncio.create_task(stages.renderer(request)))
+                own = _part(chunk, 0, len(chunk.motion) - int(has_following))
+                last_frame = own.first_frame + len(own.motion) - 1
+                in_flight.append(drawer.draw(own, chunk.motion[-1] if has_following else None))
                 while len(in_flight) >= settings.credits:
-                    yield await in_flight.popleft()
+                    yield (last_batch := await in_flight.popleft())
         while in_flight:
-            yield await in_flight.popleft()
+            yield (last_batch := await in_flight.popleft())
+        if last_batch is not None and (missing := drawer.closing_frames(last_frame)):
+            yield repeat_last(last_batch, missing)
     finally:
         for task in in_flight:
             task.cancel()

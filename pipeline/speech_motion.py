@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -55,11 +56,15 @@ class SpeechMotion:
         self._prepared: Carry | None = None
         self._spoken: SpokenMotion | None = None
         self._fade: IdleFade | None = None
+        self._was_speaking: bool | None = None
         self.neural_hops = 0
         self.idle_hops = 0
 
     async def run(self, source: AsyncIterator[AudioChunk]) -> AsyncGenerator[MotionChunk, None]:
-        """Consume the audio and yield motion hop by hop, the last one cut to the length of the audio."""
+        """Consume the audio and yield motion hop by hop, the last one cut to the length of the audio.
+
+        The first frame of all, of speech and of silence is flagged (`MotionChunk.hold`).
+        """
         begin = self._behaviour.start(self._seed, self._history, 0, self._epoch, None)
         self._prepared = await set_up(self._stages, begin)
         async for chunk in source:
@@ -70,7 +75,8 @@ class SpeechMotion:
         frames = motion_frame_count(self._total_samples)
         while (left := frames - self._hop * self._info.hop_frames) > 0:
             chunk_out = await self._next_hop()
-            yield MotionChunk(chunk_out.motion[:left], chunk_out.first_frame)
+            hold = None if chunk_out.hold is None else chunk_out.hold[:left]
+            yield MotionChunk(chunk_out.motion[:left], chunk_out.first_frame, hold)
 
     @property
     def _hop_samples(self) -> int:
@@ -82,7 +88,11 @@ class SpeechMotion:
 
     async def _next_hop(self) -> MotionChunk:
         first_frame = self._hop * self._info.hop_frames
-        chunk = await (self._spoken_hop(first_frame) if self._someone_speaks() else self._idle_hop(first_frame))
+        speaking = self._someone_speaks()
+        chunk = await (self._spoken_hop(first_frame) if speaking else self._idle_hop(first_frame))
+        if speaking != self._was_speaking:  # the edge of silence, and the very first frame
+            chunk = replace(chunk, hold=np.arange(len(chunk.motion)) == 0)
+            self._was_speaking = speaking
         self._history = np.concatenate([self._history, chunk.motion])[-self._info.history_frames :]
         self._hop += 1
         self._buffer.discard_before(self._hop * self._hop_samples - self._info.context_samples)

@@ -1,4 +1,4 @@
-"""The stages as a session sees them: awaitable, stateless calls. In one process or across a cluster, the same five lines."""
+"""The stages as a session sees them: awaitable, stateless calls. In one process or across a cluster, the same lines."""
 
 from __future__ import annotations
 
@@ -68,16 +68,39 @@ class RenderRequest:
     Attributes:
         avatar_id: Whose face.
         motion: Consecutive frames at 25 frames/s.
-        following: float32 (265,), the frame after the chunk, needed at 50 frames/s; None at the end of a clip.
-        fps: 25 or 50.
+        following: float32 (265,), the frame after the chunk, needed above 25 frames/s; None at the end of a clip.
+        fps: 25, 50 or 59.94. Crops are always drawn at 25.
         colour: "bt709" or "bt601".
+        epoch: Session epoch.
     """
 
     avatar_id: str
     motion: MotionChunk
     following: F32 | None
-    fps: int
+    fps: float
     colour: str
+    epoch: int = 0
+
+
+@dataclass(frozen=True)
+class RifeRequest:
+    """What to make of crops: pictures at a higher rate, composited.
+
+    Attributes:
+        fps: 50 or 59.94.
+        colour: "bt709" or "bt601".
+    """
+
+    fps: float
+    colour: str
+
+
+class CropsInWork(Protocol):
+    """Crops that are being drawn. They are handed on as they are, never awaited by the session: pictures go from stage to stage."""
+
+    def cancel(self) -> None:
+        """Nobody wants them any more."""
+        ...
 
 
 class Stages(Protocol):
@@ -103,4 +126,18 @@ class Stages(Protocol):
 
     async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
         """`len(request.motion)` frames at 25 frames/s, twice as many at 50."""
+        ...
+
+    def crops(self, request: RenderRequest) -> CropsInWork:
+        """Begin to draw the face crops of a chunk, one per frame of motion, and return at once."""
+        ...
+
+    async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
+        """Video frames after `before` (its last crop is the carry) up to the last of `crops`; see `pipeline.rife.Rife`.
+
+        Args:
+            request: Rate and colour.
+            crops: From `crops`, of this chunk.
+            before: From `crops`, of the chunk before; None where there is none.
+        """
         ...

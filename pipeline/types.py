@@ -57,23 +57,41 @@ class MotionChunk:
     Attributes:
         motion: float32 (n, 265), layout in `engines.motion_layout`.
         first_frame: Index of the first frame since the session's start.
+        hold: bool (n,), True where a frame does not follow smoothly on the one before, so that an interpolator repeats there;
+            None: nowhere.
     """
 
     motion: F32
     first_frame: int
+    hold: NDArray[np.bool_] | None = None
+
+    @property
+    def holds(self) -> NDArray[np.bool_]:
+        """`hold`, spelled out."""
+        return np.zeros(len(self.motion), np.bool_) if self.hold is None else self.hold
 
 
 @dataclass(frozen=True)
 class CropBatch:
-    """Rendered face crops.
+    """Rendered face crops, and whose they are, so that an interpolator can tell by itself what must not be blended.
 
     Attributes:
         crops: uint8 RGB (n, 512, 512, 3).
         hold: bool (n,); True where an interpolator must repeat instead of blending into this frame.
+        avatar_id: Whose face.
+        first_frame: Index of the first crop's frame since the session's start, at 25 frames/s.
+        epoch: Session epoch.
     """
 
     crops: U8
     hold: NDArray[np.bool_]
+    avatar_id: str = ""
+    first_frame: int = 0
+    epoch: int = 0
+
+    def __len__(self) -> int:
+        """Number of crops."""
+        return int(self.crops.shape[0])
 
 
 @dataclass(frozen=True)

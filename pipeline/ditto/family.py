@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 from engines.ditto.checkpoints import ditto_folder
 from engines.ditto.version import SOURCE_FILES, files_version
+from pipeline.config import RifeSettings
 from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
 from pipeline.ditto.load import load_audio_features, load_motion_diffusion, load_renderer, load_source_models
 from pipeline.ditto.motion_diffusion import DittoMotionDiffusion
 from pipeline.ditto.registration import SourceModels, make_avatar, register_picture, register_template_video
 from pipeline.ditto.renderer import DittoRenderer
 from pipeline.ditto.stages import DittoStages, load_stages
+from pipeline.ditto.tail import DittoTail
 from pipeline.families import FamilyFacts
+from pipeline.frame_interpolator import FrameInterpolator
 from pipeline.portrait import PortraitLimits
 from pipeline.portrait_header import sniff
 from pipeline.registration import VIDEO_KINDS
@@ -76,7 +79,7 @@ class DittoAvatarMaker:
 class DittoFamily:
     """See `pipeline.families.Family`."""
 
-    facts = FamilyFacts(sets_up=True, gate_frames=LOOKAHEAD_SAMPLES // SAMPLES_PER_FRAME)
+    facts = FamilyFacts(sets_up=True, gate_frames=LOOKAHEAD_SAMPLES // SAMPLES_PER_FRAME, doubles_in_motion_space=False)
 
     def load_audio(self, folder: Path | None, device: str, threads: int) -> DittoAudioFeatures:
         """Stage `audio_features`."""
@@ -92,13 +95,21 @@ class DittoFamily:
         """Stage `renderer`."""
         return load_renderer(load_avatar, folder, device, cache_bytes)
 
+    def tail(
+        self, load_avatar: Callable[[str], Avatar], interpolator: FrameInterpolator, cache_bytes: int
+    ) -> DittoTail:
+        """Pictures stand still; template videos are interpolated with the face."""
+        return DittoTail(load_avatar, interpolator, cache_bytes)
+
     def avatar_maker(self, folder: Path | None) -> DittoAvatarMaker:
         """Registration."""
         return DittoAvatarMaker(folder)
 
-    def local_stages(self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str) -> DittoStages:
+    def local_stages(
+        self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str, rife: RifeSettings | None = None
+    ) -> DittoStages:
         """All stages in this process."""
-        return load_stages(load_avatar, folder, device)
+        return load_stages(load_avatar, folder, device, rife=rife)
 
 
 FAMILY_STAGES: Final = DittoFamily()

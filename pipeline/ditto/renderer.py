@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -13,16 +14,15 @@ from torch import Tensor, nn
 from engines.ditto.config import DittoConfig
 from engines.motion_layout import MOTION_DIM
 from engines.runtime import Runtime
-from kernels.composite_nv12 import CompositePlan, composite_nv12, composite_nv12_torch, plan_composite
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
-from kernels.rgb_to_nv12 import rgb_to_nv12
 from pipeline.bounded_cache import BoundedCache
 from pipeline.ditto.avatar_tensors import FAMILY, DittoTensors, unpack
 from pipeline.ditto.motion_fields import MotionFields, from_vector, mirror_index
 from pipeline.ditto.motion_stitch import IMAGE_KEYS, FrameControl, MotionStitch, StitchOptions
-from pipeline.ditto.registration import crop_rect
+from pipeline.ditto.tail import DittoCanvas, open_canvas
 from pipeline.stages import RenderRequest
-from pipeline.types import F32, U8, Avatar, FaceRect, Nv12RectBatch
+from pipeline.tail import Placed, crop_batch
+from pipeline.types import F32, Avatar, CropBatch, Nv12RectBatch
 
 DEFAULT_CACHE_BYTES: Final = 2 * 2**30
 _RESIDENT_SHARE: Final = 0.5
@@ -80,7 +80,7 @@ class PreparedDittoFace:
         source: Motion of every source frame.
         options: How offsets are applied.
         resident: float16 (n, 32, 16, 64, 64) on the device; None where features go up frame by frame.
-        plan: Tail of a picture; None for a template video, whose background changes.
+        canvas: The tail.
     """
 
     avatar: Avatar
@@ -88,13 +88,13 @@ class PreparedDittoFace:
     source: list[dict[str, F32]]
     options: StitchOptions
     resident: Tensor | None
-    plan: CompositePlan | None
+    canvas: DittoCanvas
 
     @property
     def size_bytes(self) -> int:
         """What the preparation holds in memory beside the mapped file."""
         resident = 0 if self.resident is None else self.resident.numel() * self.resident.element_size()
-        return resident + (0 if self.plan is None else self.plan.nbytes) + self.tensors.motion.nbytes * 4
+        return resident + self.canvas.size_bytes + self.tensors.motion.nbytes * 4
 
 
 class DittoRenderer:
@@ -146,11 +146,14 @@ class DittoRenderer:
             raise InvalidInputError("fps", str(request.fps), "25", "the ditto renderer draws 25 frames/s")
         face = self.prepare(request.avatar_id, request.colour)
         crops = self._crops(face, request.motion.motion, request.motion.first_frame)
-        return self._tail(face, crops, request)
+        frames = [Placed(i, Fraction(request.motion.first_frame + i)) for i in range(len(crops))]
+        return face.canvas.compose(crops, frames)
 
-    def crops(self, avatar_id: str, motion: F32, first_frame: int) -> U8:
-        """Face crops alone, uint8 (n, 512, 512, 3), RGB; for the stage that interpolates them."""
-        return self._crops(self.prepare(avatar_id, "bt709"), motion, first_frame).cpu().numpy()
+    def crops(self, request: RenderRequest) -> CropBatch:
+        """The face crops alone, one per frame of motion, for the stage that interpolates pictures; errors as for `render`."""
+        motion = request.motion
+        face = self.prepare(request.avatar_id, request.colour)
+        return crop_batch(self._crops(face, motion.motion, motion.first_frame).cpu().numpy(), request)
 
     def keypoints(self, face: PreparedDittoFace, motion: F32, first_frame: int) -> tuple[F32, F32]:
         """Keypoints of source and driven face, float32 (n, 21, 3) each.
@@ -182,10 +185,8 @@ class DittoRenderer:
             drive_eye=engines.config.drive_eye,
             overall=frame_control(engines.config.overall_ctrl_info),
         )
-        plan = (
-            _plan(avatar.crop_to_canvas, avatar, avatar.canvas_rgb, avatar.rect, colour) if tensors.is_image else None
-        )
-        return PreparedDittoFace(avatar, tensors, tensors.source_motion(), options, resident, plan)
+        canvas = open_canvas(avatar, tensors, colour)
+        return PreparedDittoFace(avatar, tensors, tensors.source_motion(), options, resident, canvas)
 
     def _crops(self, face: PreparedDittoFace, motion: F32, first_frame: int) -> Tensor:
         source, driven = self.keypoints(face, motion, first_frame)
@@ -211,36 +212,6 @@ class DittoRenderer:
         with torch.inference_mode():
             stitched: F32 = self._engines.stitch(torch.from_numpy(source), torch.from_numpy(driving)).numpy()
         return stitched
-
-    def _tail(self, face: PreparedDittoFace, crops: Tensor, request: RenderRequest) -> Nv12RectBatch:
-        rect = face.avatar.rect
-        if face.plan is not None:
-            y_planes, uv_planes = _composite(crops, face.plan)
-            return Nv12RectBatch(rect, y_planes, uv_planes)
-        pictures = [
-            self._whole_picture(face, crops[i : i + 1], request.motion.first_frame + i, request.colour)
-            for i in range(len(crops))
-        ]
-        if not pictures:
-            return Nv12RectBatch(
-                rect, np.zeros((0, rect.h, rect.w), np.uint8), np.zeros((0, rect.h // 2, rect.w), np.uint8)
-            )
-        return Nv12RectBatch(rect, np.stack([y for y, _ in pictures]), np.stack([uv for _, uv in pictures]))
-
-    @staticmethod
-    def _whole_picture(face: PreparedDittoFace, crop: Tensor, frame: int, colour: str) -> tuple[U8, U8]:
-        """One frame of a template video: the whole canvas, with the face put back into it."""
-        tensors = face.tensors
-        assert tensors.frames is not None  # noqa: S101 - only template videos have no plan
-        index = mirror_index(frame, len(tensors.frames))
-        canvas = tensors.frames[index]
-        y_plane, uv_plane = rgb_to_nv12(canvas, colour=colour)
-        matrix = tensors.crop_to_frame[index]
-        rect = crop_rect(matrix, canvas.shape[1], canvas.shape[0])
-        y_face, uv_face = _composite(crop, _plan(matrix, face.avatar, canvas, rect, colour))
-        y_plane[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w] = y_face[0]
-        uv_plane[rect.y // 2 : (rect.y + rect.h) // 2, rect.x : rect.x + rect.w] = uv_face[0]
-        return y_plane, uv_plane
 
 
 def frame_control(info: Mapping[str, Any]) -> FrameControl:
@@ -281,15 +252,3 @@ _NO_OFFSET: Final[MotionFields] = _offset_fields(np.zeros(MOTION_DIM, np.float32
 def _upload(volumes: Any, device: torch.device) -> Tensor:
     """A copy on the device (mapped files are read-only, which torch does not know)."""
     return torch.from_numpy(np.array(volumes)).to(device)
-
-
-def _plan(matrix: F32, avatar: Avatar, canvas: U8, rect: FaceRect, colour: str) -> CompositePlan:
-    background = canvas[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w]
-    return plan_composite(matrix, avatar.mask, background, rect, colour=colour)
-
-
-def _composite(crops: Tensor, plan: CompositePlan) -> tuple[U8, U8]:
-    if crops.device.type == "cpu":
-        return composite_nv12(crops.numpy(), plan)
-    y_planes, uv_planes = composite_nv12_torch(crops, plan)
-    return y_planes.cpu().numpy(), uv_planes.cpu().numpy()

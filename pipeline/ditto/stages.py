@@ -12,12 +12,15 @@ from typing import TypeVar
 import torch
 
 from pipeline.audio_features import CarryError
+from pipeline.config import RifeSettings
 from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
 from pipeline.ditto.feature_windows import HOP_FRAMES, ONLINE_LEAD
 from pipeline.ditto.load import load_audio_features, load_motion_diffusion, load_renderer
 from pipeline.ditto.motion_diffusion import FAMILY, DittoMotionCarry, DittoMotionDiffusion
 from pipeline.ditto.renderer import DEFAULT_CACHE_BYTES, DittoRenderer
-from pipeline.stages import Carry, RenderRequest, StageInfo
+from pipeline.ditto.tail import DittoTail
+from pipeline.local_rife import LocalCrops, LocalRife
+from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
 from pipeline.types import F32, SAMPLES_PER_FRAME, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 
 T = TypeVar("T")
@@ -44,15 +47,19 @@ class DittoStages:
         audio: The speech encoder's stage.
         motion: The motion stage.
         renderer: The renderer.
+        rife: The interpolator's stage.
 
     Attributes:
         calls: Calls per stage so far.
     """
 
-    def __init__(self, audio: DittoAudioFeatures, motion: DittoMotionDiffusion, renderer: DittoRenderer) -> None:
+    def __init__(
+        self, audio: DittoAudioFeatures, motion: DittoMotionDiffusion, renderer: DittoRenderer, rife: LocalRife
+    ) -> None:
         self._audio = audio
         self._motion = motion
         self._renderer = renderer
+        self._rife = rife
         self._speech_thread = ThreadPoolExecutor(1, thread_name_prefix="speech")
         self._picture_thread = ThreadPoolExecutor(1, thread_name_prefix="picture")
         self.calls: Counter[str] = Counter()
@@ -76,8 +83,22 @@ class DittoStages:
         """See `Stages`."""
         return await self._run("renderer", self._picture_thread, lambda: self._renderer.render(request))
 
+    def crops(self, request: RenderRequest) -> LocalCrops:
+        """See `Stages`."""
+        return LocalCrops(self._run("renderer", self._picture_thread, lambda: self._renderer.crops(request)))
+
+    async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
+        """See `Stages`."""
+        self.calls["rife"] += 1
+        return await self._rife.run(request, crops, before)
+
+    def check_rate(self, fps: float) -> None:
+        """Refuse a frame rate that `rife` would have to make, where it cannot; see `LocalRife.check`."""
+        self._rife.check(fps)
+
     def close(self) -> None:
         """End the threads; work that has begun is finished first."""
+        self._rife.close()
         self._speech_thread.shutdown()
         self._picture_thread.shutdown()
 
@@ -94,6 +115,7 @@ def load_stages(
     hop_frames: int = HOP_FRAMES,
     steps: int | None = None,
     cache_bytes: int = DEFAULT_CACHE_BYTES,
+    rife: RifeSettings | None = None,
 ) -> DittoStages:
     """Stages over the public checkpoints. Sets torch to one thread per operation, as `LocalStages` does.
 
@@ -104,6 +126,7 @@ def load_stages(
         hop_frames: New frames per motion window, a multiple of 5.
         steps: DDIM steps; None takes the online configuration's.
         cache_bytes: Bound on prepared faces.
+        rife: Settings of the interpolator, which is loaded when it is needed.
 
     Raises:
         WeightsFileError: A file is missing or of no use.
@@ -114,4 +137,5 @@ def load_stages(
         load_audio_features(folder, device, hop_frames),
         load_motion_diffusion(folder, device, hop_frames, steps),
         load_renderer(load_avatar, folder, device, cache_bytes),
+        LocalRife(lambda network: DittoTail(load_avatar, network, cache_bytes), rife or RifeSettings(), device),
     )

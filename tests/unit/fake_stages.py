@@ -8,12 +8,24 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engines.motion_layout import MOTION_DIM
+from pipeline.frame_slots import fill_slots
 from pipeline.motion_diffusion import MotionCarry
-from pipeline.stages import RenderRequest, StageInfo
-from pipeline.types import F32, FaceRect, FeatureRows, MotionChunk, Nv12RectBatch
+from pipeline.stages import CropsInWork, RenderRequest, RifeRequest, StageInfo
+from pipeline.types import F32, CropBatch, FaceRect, FeatureRows, MotionChunk, Nv12RectBatch
 
 HOP = 8
 SPOKEN = 0.5
+
+
+@dataclass
+class FakeCrops:
+    """Crops that are there at once."""
+
+    batch: CropBatch
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
 
 
 @dataclass
@@ -25,6 +37,7 @@ class FakeStages:
         requests: Every render request.
         render_gate: When set, render calls wait for it.
         announced: Set once `announce_at` render calls are in flight.
+        drawn: Every batch of crops.
         in_flight: Render calls that have begun and not ended; `peak` is the most there ever were.
     """
 
@@ -36,6 +49,7 @@ class FakeStages:
     announced: asyncio.Event = field(default_factory=asyncio.Event)
     in_flight: int = 0
     peak: int = 0
+    drawn: list[FakeCrops] = field(default_factory=list)
 
     async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
         assert window.shape == (self.info.context_samples + HOP * 640 + self.info.lookahead_samples,)
@@ -60,3 +74,28 @@ class FakeStages:
             )
         finally:
             self.in_flight -= 1
+
+    def crops(self, request: RenderRequest) -> FakeCrops:
+        self.requests.append(request)
+        made = FakeCrops(
+            CropBatch(
+                np.zeros((len(request.motion.motion), 1, 1, 3), np.uint8),
+                request.motion.holds,
+                request.avatar_id,
+                request.motion.first_frame,
+                request.epoch,
+            )
+        )
+        self.drawn.append(made)
+        return made
+
+    async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
+        """Luma says which crop is shown: its frame, plus how far the picture is from it to the next, times 10."""
+        assert isinstance(crops, FakeCrops) and isinstance(before, FakeCrops | None)
+        if self.render_gate is not None:
+            self.announced.set()
+            await self.render_gate.wait()
+        slots = fill_slots(crops.batch, None if before is None else before.batch, request.fps)
+        shown = [float(10 * (crops.batch.first_frame + slot.left + slot.share)) for slot in slots]
+        luma = np.array(shown, np.uint8)[:, None, None].repeat(2, axis=1).repeat(4, axis=2)
+        return Nv12RectBatch(FaceRect(0, 0, 4, 2), luma, np.zeros((len(luma), 1, 4), np.uint8))

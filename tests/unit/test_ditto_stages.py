@@ -20,7 +20,7 @@ from kernels.rgb_to_nv12 import rgb_to_nv12
 from pipeline.audio_features import CarryError
 from pipeline.avatar_store import AvatarStore
 from pipeline.behaviour import behaviour_of
-from pipeline.config import SessionSettings, SilenceSettings
+from pipeline.config import RifeSettings, SessionSettings, SilenceSettings
 from pipeline.ditto.audio_features import DittoAudioFeatures, online_features, silence_rows
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.feature_windows import keep_frames, online_windows
@@ -29,8 +29,10 @@ from pipeline.ditto.motion_stitch import MotionStitch, StitchOptions
 from pipeline.ditto.put_back import put_back
 from pipeline.ditto.renderer import DittoEngines, DittoRenderer, StaleAvatarError, frame_control
 from pipeline.ditto.stages import DittoStages
+from pipeline.ditto.tail import DittoTail
 from pipeline.ditto.whole_clip import WholeClipMotion
 from pipeline.frames import clip_batches
+from pipeline.local_rife import LocalRife
 from pipeline.motion_diffusion import initial_carry
 from pipeline.session import run_session
 from pipeline.speech_motion import SpeechMotion
@@ -80,7 +82,9 @@ def renderer(
 
 def stages(*avatars: Avatar, **changes: Any) -> DittoStages:
     hop = changes.get("hop_frames", 5)
-    return DittoStages(DittoAudioFeatures(encode_all, hop), stage(**changes), renderer(avatars))
+    found = {avatar.avatar_id: avatar for avatar in avatars}
+    rife = LocalRife(lambda network: DittoTail(found.__getitem__, network), RifeSettings(), "cpu")
+    return DittoStages(DittoAudioFeatures(encode_all, hop), stage(**changes), renderer(avatars), rife)
 
 
 def tone(samples: int) -> F32:
@@ -257,7 +261,7 @@ def test_the_tail_is_the_reference_s_put_back() -> None:
     batch = drawn.render(request(avatar, motion))
     matrix = np.vstack([avatar.crop_to_canvas, [0, 0, 1]]).astype(np.float32)
     rect = avatar.rect
-    for i, crop in enumerate(drawn.crops(avatar.avatar_id, motion, 0)):
+    for i, crop in enumerate(drawn.crops(request(avatar, motion)).crops):
         whole = put_back(avatar.canvas_rgb, crop.astype(np.float32), matrix)
         y_plane, _ = rgb_to_nv12(whole)
         expected = y_plane[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w].astype(int)

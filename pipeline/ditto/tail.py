@@ -1,0 +1,165 @@
+"""Ditto's tail: crops into a still picture, or into the moving frames of a template video.
+
+Between two frames of a template the face must not slide on the body: the put-back matrix is interpolated linearly, the background
+by the same network as the crop. Body positions lie on a grid of 1/16 frame, so that backgrounds made once can be shown again
+whenever the template comes round (forwards or backwards); matrix and background use the same position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import torch
+
+from kernels.composite_nv12 import CompositePlan, composite_nv12, plan_composite
+from kernels.errors import InvalidInputError
+from kernels.rgb_to_nv12 import rgb_to_nv12
+from pipeline.bounded_cache import BoundedCache
+from pipeline.ditto.avatar_tensors import FAMILY, DittoTensors, unpack
+from pipeline.ditto.motion_fields import mirror_index
+from pipeline.ditto.registration import crop_rect
+from pipeline.frame_interpolator import FrameInterpolator
+from pipeline.tail import DEFAULT_CACHE_BYTES, Placed, compose_still, empty_batch, plan_of
+from pipeline.types import F32, U8, Avatar, FaceRect, Nv12RectBatch
+
+BODY_STEPS: Final = 16
+
+
+@dataclass(frozen=True)
+class Body:
+    """Where a template video is at a body position.
+
+    Attributes:
+        low: Index of the template frame with the smaller index.
+        high: The other one; equal to `low` on a frame, and where the template turns round.
+        share: From `low` to `high`, 0..1, a multiple of 1/16.
+    """
+
+    low: int
+    high: int
+    share: Fraction
+
+
+def body_at(position: Fraction, count: int) -> Body:
+    """The place in a template of `count` frames that is played back and forth."""
+    snapped = Fraction(round(position * BODY_STEPS), BODY_STEPS)
+    index = snapped.numerator // snapped.denominator
+    share = snapped - index
+    before, after = mirror_index(index, count), mirror_index(index + 1, count)
+    if not share or before == after:
+        return Body(before, before, Fraction(0))
+    return Body(before, after, share) if before < after else Body(after, before, 1 - share)
+
+
+@dataclass(frozen=True)
+class DittoCanvas:
+    """One avatar's canvas, ready for crops.
+
+    Attributes:
+        avatar: The avatar.
+        tensors: Its arrays.
+        colour: Of the NV12 picture.
+        plan: Of a picture; None for a template video, whose background changes.
+    """
+
+    avatar: Avatar
+    tensors: DittoTensors
+    colour: str
+    plan: CompositePlan | None
+
+    @property
+    def size_bytes(self) -> int:
+        """What is held beside the mapped file."""
+        return 0 if self.plan is None else self.plan.nbytes
+
+    def compose(
+        self, crops: torch.Tensor, frames: Sequence[Placed], background: Callable[[Body], U8] | None = None
+    ) -> Nv12RectBatch:
+        """Pictures.
+
+        Args:
+            crops: uint8 (n, 512, 512, 3), RGB.
+            frames: Which crop, and where the body is; positions are whole where `background` is None.
+            background: uint8 (H, W, 3), RGB, between two template frames.
+        """
+        if self.plan is not None:
+            return compose_still(self.avatar.rect, self.plan, crops, frames)
+        if not frames:
+            return empty_batch(self.avatar.rect)
+        pictures = [self._whole_picture(crops[one.crop][None], one.position, background) for one in frames]
+        return Nv12RectBatch(self.avatar.rect, np.stack([y for y, _ in pictures]), np.stack([uv for _, uv in pictures]))
+
+    def _whole_picture(
+        self, crop: torch.Tensor, position: Fraction, background: Callable[[Body], U8] | None
+    ) -> tuple[U8, U8]:
+        """One frame of a template video: the whole canvas, with the face put back into it."""
+        template, matrices = self.tensors.frames, self.tensors.crop_to_frame
+        assert template is not None  # noqa: S101 - only template videos have no plan
+        body = body_at(position, len(template))
+        canvas = template[body.low] if body.low == body.high or background is None else background(body)
+        share = np.float32(float(body.share))
+        matrix: F32 = matrices[body.low] * (1 - share) + matrices[body.high] * share
+        y_plane, uv_plane = rgb_to_nv12(canvas, colour=self.colour)
+        rect = crop_rect(matrix, canvas.shape[1], canvas.shape[0])
+        y_face, uv_face = (planes.cpu().numpy() for planes in composite_nv12(crop, self._plan(matrix, canvas, rect)))
+        y_plane[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w] = y_face[0]
+        uv_plane[rect.y // 2 : (rect.y + rect.h) // 2, rect.x : rect.x + rect.w] = uv_face[0]
+        return y_plane, uv_plane
+
+    def _plan(self, matrix: F32, canvas: U8, rect: FaceRect) -> CompositePlan:
+        inside = canvas[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w]
+        return plan_composite(matrix, self.avatar.mask, inside, rect, colour=self.colour)
+
+
+def open_canvas(avatar: Avatar, tensors: DittoTensors, colour: str) -> DittoCanvas:
+    """The canvas of an avatar."""
+    return DittoCanvas(avatar, tensors, colour, plan_of(avatar, colour) if tensors.is_image else None)
+
+
+class DittoTail:
+    """See `pipeline.tail.Tail`.
+
+    Args:
+        load_avatar: Id -> avatar; raises a typed error for an unknown id.
+        interpolator: Makes backgrounds between template frames.
+        cache_bytes: Bound on plans, and another one on interpolated backgrounds.
+    """
+
+    def __init__(
+        self,
+        load_avatar: Callable[[str], Avatar],
+        interpolator: FrameInterpolator,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
+    ) -> None:
+        self._load_avatar = load_avatar
+        self._interpolator = interpolator
+        self._canvases: BoundedCache[tuple[str, str], DittoCanvas] = BoundedCache(cache_bytes, lambda c: c.size_bytes)
+        self._backgrounds: BoundedCache[tuple[str, Body], U8] = BoundedCache(cache_bytes, lambda rgb: rgb.nbytes)
+
+    def compose(self, avatar_id: str, colour: str, crops: torch.Tensor, frames: Sequence[Placed]) -> Nv12RectBatch:
+        """See `Tail.compose`."""
+        canvas = self._canvases.get_or_build((avatar_id, colour), lambda: self._open(avatar_id, colour))
+
+        def background(body: Body) -> U8:
+            return self._backgrounds.get_or_build((avatar_id, body), lambda: self._between(canvas.tensors, body))
+
+        return canvas.compose(crops, frames, background)
+
+    def _open(self, avatar_id: str, colour: str) -> DittoCanvas:
+        avatar = self._load_avatar(avatar_id)
+        if avatar.family != FAMILY:
+            raise InvalidInputError("avatar_id", f"an avatar of the family {avatar.family}", f"one of {FAMILY}")
+        return open_canvas(avatar, unpack(avatar), colour)
+
+    def _between(self, tensors: DittoTensors, body: Body) -> U8:
+        assert tensors.frames is not None  # noqa: S101 - only template videos have bodies between frames
+        low, high = (
+            self._interpolator.encode(torch.from_numpy(np.array(tensors.frames[index])[None]))
+            for index in (body.low, body.high)
+        )
+        made: U8 = self._interpolator.between(low, high, [float(body.share)])[0].cpu().numpy()
+        return made
