@@ -35,6 +35,11 @@ def install_web(api: FastAPI) -> None:
         """The page for people."""
         return page("index.html")
 
+    @router.api_route("/live", methods=["GET", "HEAD"])
+    async def live() -> FileResponse:
+        """The page of live sessions."""
+        return page("live.html")
+
     @router.api_route("/docs", methods=["GET", "HEAD"])
     async def docs() -> FileResponse:
         """The page for developers."""

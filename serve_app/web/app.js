@@ -5,6 +5,7 @@ import { Problem, asProblem, call, getJson, newRequestId } from "./api.js";
 import { Presenters } from "./presenters.js";
 import { Speech } from "./speech.js";
 import { StreamPlayer } from "./player.js";
+import { installTheme } from "./theme.js";
 
 const POLL_MS = 700;
 const video = byId("video");
@@ -157,25 +158,13 @@ function stopped(error) {
   byId(box).scrollIntoView({ behavior: "smooth", block: "nearest" });
 }
 
-function theme(scheme) {
-  document.documentElement.style.colorScheme = scheme;
-}
-
 byId("job").addEventListener("submit", (event) => {
   event.preventDefault();
   if (!running && speech.file) run();
 });
 byId("cancel").addEventListener("click", () => running?.abort());
-byId("theme").addEventListener("click", () => {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const now = document.documentElement.style.colorScheme || (dark ? "dark" : "light");
-  const next = now === "dark" ? "light" : "dark";
-  theme(next);
-  localStorage.setItem("theme", next);
-});
-const kept = localStorage.getItem("theme");
-if (kept === "dark" || kept === "light") theme(kept);
 
+installTheme();
 update();
 presenters.load();
 getJson("/version")

@@ -1,0 +1,122 @@
+// One live session over WebRTC: offer, trickle, events, end.
+
+import { Problem, call, getJson } from "./api.js";
+
+const CONNECT_MS = 15000;
+const GONE = new Set(["failed", "closed"]);
+
+const NO_WAY = new Problem({
+  title: "No connection came about.",
+  text: "The network between this browser and the service lets no media through. Another network may help, or the operator can set up a TURN server.",
+});
+const CUT = new Problem({ title: "The connection was lost.", text: "Start again when the network is back." });
+
+/** The microphone, or a Problem that says what to do. */
+export async function microphone() {
+  if (!navigator.mediaDevices?.getUserMedia) {
+    throw new Problem({ title: "This page cannot use a microphone here.", text: "That needs https or this machine's own address. Choose audio files instead." });
+  }
+  try {
+    return await navigator.mediaDevices.getUserMedia({ audio: { echoCancellation: true, noiseSuppression: true, autoGainControl: true }, video: false });
+  } catch (error) {
+    const refused = error.name === "NotAllowedError";
+    throw new Problem({
+      title: refused ? "The browser did not allow the microphone." : "No microphone was found.",
+      text: refused ? "Allow it in the address bar, or choose audio files instead. A camera is never asked for." : "Connect one, or choose audio files instead. A camera is not needed.",
+    });
+  }
+}
+
+export class Connection {
+  /** `onEvent({name, ...})` for the session's events, `onEnd(problem or null)` once, `onTrack(stream)` when media comes. */
+  constructor({ onEvent, onEnd, onTrack }) {
+    Object.assign(this, { onEvent, onEnd, onTrack, id: "", over: false, waiting: [] });
+    this.leave = () => this.#tell("DELETE", "", { keepalive: true });
+  }
+
+  /** Resolves with the answer when the session exists; media may still be on its way. */
+  async start({ drive, avatarId, fps, echo, microphone: stream }) {
+    const { ice_servers: servers } = await getJson("/stream/webrtc/ice-servers");
+    const iceServers = servers.map((one) => Object.fromEntries(Object.entries(one).filter(([, value]) => value !== null)));
+    this.pc = new RTCPeerConnection({ iceServers });
+    this.pc.addEventListener("icecandidate", ({ candidate }) => { if (candidate?.candidate) this.#trickle(candidate); });
+    this.pc.addEventListener("connectionstatechange", () => this.#changed());
+    this.pc.addEventListener("track", ({ track }) => {
+      this.media ??= new MediaStream();
+      this.media.addTrack(track);
+      this.onTrack(this.media);
+    });
+    if (stream) this.pc.addTransceiver(stream.getAudioTracks()[0], { direction: echo ? "sendrecv" : "sendonly" });
+    else if (echo) this.pc.addTransceiver("audio", { direction: "recvonly" });
+    this.pc.addTransceiver("video", { direction: "recvonly" });
+    const channel = this.pc.createDataChannel("events");
+    channel.addEventListener("message", ({ data }) => this.onEvent(JSON.parse(data)));
+    await this.pc.setLocalDescription();
+    const body = { sdp: this.pc.localDescription.sdp, type: "offer", drive, fps, echo };
+    if (avatarId) body.avatar_id = avatarId;
+    const answer = await (await call("/stream/webrtc/offer", {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+    })).json();
+    this.id = answer.session_id;
+    if (this.over) {
+      this.leave(); // ended while the answer was on its way
+      return answer;
+    }
+    addEventListener("pagehide", this.leave);
+    this.timer = setTimeout(() => this.end(NO_WAY), CONNECT_MS);
+    await this.pc.setRemoteDescription({ type: answer.type, sdp: answer.sdp });
+    this.#flush();
+    return answer;
+  }
+
+  /** End for good; `problem` says why when it was not wanted. */
+  end(problem = null) {
+    if (this.over) return;
+    this.over = true;
+    clearTimeout(this.timer);
+    removeEventListener("pagehide", this.leave);
+    if (this.id) this.leave();
+    this.pc?.close();
+    this.onEnd(problem);
+  }
+
+  async interrupt() {
+    return (await call(`/stream/webrtc/${this.id}/interrupt`, { method: "POST" })).json();
+  }
+
+  async speak(file) {
+    const form = new FormData();
+    form.append("audio", file, file.name || "speech");
+    return (await call(`/stream/webrtc/${this.id}/speak`, { method: "POST", body: form })).json();
+  }
+
+  serverStats() {
+    return getJson(`/stream/webrtc/${this.id}/stats`);
+  }
+
+  #changed() {
+    const state = this.pc.connectionState;
+    if (state === "connected") {
+      clearTimeout(this.timer);
+      this.connected = true;
+    } else if (GONE.has(state)) {
+      this.end(this.connected ? CUT : NO_WAY);
+    }
+  }
+
+  #trickle(candidate) {
+    this.waiting.push(candidate.toJSON());
+    if (this.id) this.#flush();
+  }
+
+  #flush() {
+    const candidates = this.waiting.splice(0);
+    if (!candidates.length) return;
+    this.#tell("PATCH", "", { headers: { "Content-Type": "application/json" }, body: JSON.stringify({ candidates }) });
+  }
+
+  /** Courtesies: when they fail, the connection itself shows what matters. */
+  #tell(method, path, options) {
+    fetch(`/stream/webrtc/${this.id}${path}`, { method, ...options }).catch(() => {});
+  }
+}

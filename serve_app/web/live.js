@@ -1,0 +1,174 @@
+// The live page: one session at a time.
+
+import { acceptDrops, byId, clockText, show, showProblem } from "./dom.js";
+import { Problem, asProblem, getJson } from "./api.js";
+import { Connection, microphone } from "./connection.js";
+import { Overlay } from "./overlay.js";
+import { Presenters } from "./presenters.js";
+import { installTheme } from "./theme.js";
+
+const WORDS = { connecting: "Connecting…", idle: "Listening", speaking: "Speaking" };
+const ENDS = {
+  idle_ttl: "The session ended because nobody spoke for a while.",
+  max_duration: "The session reached its longest duration.",
+  drained: "The service is being updated. Start again.",
+};
+const picture = byId("picture");
+let connection = null;
+let stream = null;
+let ended = "";
+
+const overlay = new Overlay(() => connection);
+const presenters = new Presenters((one) => {
+  const poster = byId("poster");
+  if (!one) return;
+  poster.src = one.preview_url;
+  poster.alt = `Presenter ${one.name}`;
+  if (!connection) byId("screen").style.setProperty("--ratio", one.width / one.height);
+  show(poster, picture.hidden);
+});
+
+const drive = () => document.querySelector("input[name=drive]:checked").value;
+
+function state(name) {
+  byId("state").textContent = WORDS[name] ?? name;
+  const badge = byId("badge");
+  show(badge, name === "idle" || name === "speaking");
+  badge.textContent = name === "speaking" ? "Speaking" : "Live";
+  badge.classList.toggle("speaking", name === "speaking");
+}
+
+function update() {
+  const live = connection !== null;
+  const pushing = drive() === "push";
+  show(byId("start"), !live);
+  show(byId("end"), live);
+  byId("interrupt").disabled = !connection?.id;
+  byId("presenter-fields").disabled = byId("drive-fields").disabled = live;
+  show(byId("push-box"), pushing);
+  byId("audio").disabled = !(live && connection.id && pushing);
+  if (!live) byId("queue-text").textContent = pushing ? "Start first, then choose files." : "";
+}
+
+async function start() {
+  for (const id of ["live-error", "speech-error", "presenter-error"]) showProblem(byId(id), null);
+  ended = "";
+  show(byId("waiting"), true);
+  state("connecting");
+  const mine = new Connection({ onEvent: happened, onEnd: (problem) => over(mine, problem), onTrack: arrived });
+  connection = mine;
+  update();
+  byId("end").focus();
+  try {
+    if (drive() === "mic") stream = await microphone();
+    if (mine.over) return releaseMicrophone();
+    const { chosen } = presenters;
+    const answer = await mine.start({
+      drive: drive(), avatarId: chosen && !chosen.is_default ? chosen.avatar_id : "",
+      fps: byId("smooth").checked ? 50 : 25, echo: byId("echo").checked, microphone: stream,
+    });
+    byId("screen").style.setProperty("--ratio", answer.width / answer.height);
+    if (drive() === "push") byId("queue-text").textContent = "Nothing waits.";
+    update();
+    overlay.restart();
+  } catch (error) {
+    mine.end(asProblem(error));
+  }
+}
+
+function over(which, problem) {
+  if (which !== connection) return;
+  connection = null;
+  releaseMicrophone();
+  picture.srcObject = null;
+  show(picture, false);
+  show(byId("poster"), true);
+  show(byId("waiting"), false);
+  show(byId("unmute"), false);
+  state(ended || "Not connected");
+  overlay.restart();
+  const wasFocused = [byId("end"), byId("interrupt"), document.body].includes(document.activeElement);
+  update();
+  if (wasFocused) byId("start").focus({ preventScroll: true });
+  const box = { avatar_id: "presenter-error", audio: "speech-error" }[problem?.field] ?? "live-error";
+  showProblem(byId(box), problem, problem && box === "live-error" ? () => start() : undefined);
+}
+
+function releaseMicrophone() {
+  stream?.getTracks().forEach((track) => track.stop());
+  stream = null;
+}
+
+function arrived(media) {
+  if (picture.srcObject !== media) picture.srcObject = media;
+  picture.play().catch(() => {
+    picture.muted = true; // a browser that allows sound only after a click
+    show(byId("unmute"), true);
+    picture.play().catch(() => {});
+  });
+}
+
+function happened({ name, ...event }) {
+  if (name === "connected") state("idle");
+  if (name === "speaking_started") state("speaking");
+  if (name === "speaking_finished") {
+    state("idle");
+    const how = event.interrupted ? "Interrupted" : "Finished";
+    if (drive() === "push") byId("queue-text").textContent = `${how} after ${clockText(event.position_s)}.`;
+  }
+  if (name === "ended") {
+    ended = ENDS[event.detail] ?? "";
+    connection?.end(ended || event.detail === "deleted" ? null : new Problem({ title: "The session has ended.", text: event.detail }));
+  }
+}
+
+async function speak(file) {
+  if (!connection?.id) return;
+  showProblem(byId("speech-error"), null);
+  byId("queue-text").textContent = `Sending ${file.name}…`;
+  try {
+    const spoken = await connection.speak(file);
+    const wait = spoken.queued_s > 0.5 ? `, after ${clockText(spoken.queued_s)} that wait` : "";
+    byId("queue-text").textContent = `${file.name}: ${clockText(spoken.duration_s)}${wait}.`;
+  } catch (error) {
+    byId("queue-text").textContent = "";
+    showProblem(byId("speech-error"), asProblem(error));
+  }
+}
+
+async function interrupt() {
+  try {
+    await connection.interrupt();
+  } catch (error) {
+    showProblem(byId("live-error"), asProblem(error));
+  }
+}
+
+picture.addEventListener("playing", () => {
+  show(picture, true);
+  show(byId("poster"), false);
+  show(byId("waiting"), false);
+});
+byId("setup").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (!connection) start();
+});
+byId("end").addEventListener("click", () => connection?.end());
+byId("interrupt").addEventListener("click", () => interrupt());
+byId("unmute").addEventListener("click", () => {
+  picture.muted = false;
+  show(byId("unmute"), false);
+});
+byId("audio").addEventListener("change", ({ target }) => {
+  if (target.files.length) speak(target.files[0]);
+  target.value = "";
+});
+acceptDrops(byId("speech-drop"), (file) => speak(file));
+for (const one of document.querySelectorAll("input[name=drive]")) one.addEventListener("change", update);
+
+installTheme();
+update();
+presenters.load();
+getJson("/version")
+  .then((found) => { byId("version").textContent = `LiveAnchor ${found.version}`; })
+  .catch((error) => { if (!(error instanceof Problem)) throw error; });
