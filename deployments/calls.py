@@ -68,11 +68,3 @@ class MotionFacts:
     history_frames: int
     sets_up: bool = False
     hop_choices: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class RifeFacts:
-    """What `Rife` can do: whether it interpolates pictures, and the reason when it does not."""
-
-    interpolates: bool
-    reason: str

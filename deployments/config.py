@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pipeline.config import EncoderSettings, SessionSettings, Settings
+from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.live.settings import LiveSettings, RtcSettings
 
 Family = Literal["mini", "ditto"]
@@ -61,6 +61,12 @@ class RendererSettings(StageSettings):
         "", description="fsspec URI or folder of the avatar store; LIVEANCHOR_HOME/avatars when empty."
     )
     cache_bytes: int = Field(512 * 2**20, ge=2**20, description="Bound on prepared faces kept in one replica.")
+
+
+class RifeStageSettings(RendererSettings):
+    """The interpolator's own settings; it composites too, so it needs the avatars."""
+
+    rife: RifeSettings = RifeSettings()
 
 
 class DeadlineSettings(Settings):

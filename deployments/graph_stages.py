@@ -11,15 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ray.exceptions import RayActorError
-from ray.serve.exceptions import BackPressureError
+from ray.exceptions import RayActorError, RayError
+from ray.serve.exceptions import BackPressureError, RayServeException
 from ray.serve.handle import DeploymentHandle
 
-from deployments.calls import AudioFacts, CallContext, MotionFacts, RifeFacts
+from deployments.calls import AudioFacts, CallContext, MotionFacts
+from deployments.crops_in_work import GraphCrops, is_lost
 from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
-from deployments.rife import doubles_in_motion_space
 from kernels.errors import LiveAnchorError
-from pipeline.stages import Carry, RenderRequest, StageInfo
+from pipeline.families import find_family
+from pipeline.rife_access import RifeFacts
+from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
 from pipeline.types import F32, FeatureRows, MotionChunk, Nv12RectBatch
 
 ATTEMPTS = 2
@@ -52,7 +54,7 @@ async def call_stage(
     Args:
         stage: Name for errors.
         method: A handle's method; called with `args` and a `CallContext`.
-        args: The call's own arguments.
+        args: The call's own arguments; crops in work are handed on as their response.
         session_id: Whose call.
         budget_s: Time for everything, the retry included.
         epoch: Session epoch.
@@ -70,7 +72,8 @@ async def call_stage(
         remaining_s = deadline - clock()
         if remaining_s <= 0:
             raise DeadlineExceededError(stage, budget_s * 1000)
-        response = method.remote(*args, CallContext(session_id, remaining_s * 1000, epoch))
+        handed = [arg.response if isinstance(arg, GraphCrops) else arg for arg in args]
+        response = method.remote(*handed, CallContext(session_id, remaining_s * 1000, epoch))
         answered = False
         try:
             async with asyncio.timeout(remaining_s):
@@ -83,10 +86,15 @@ async def call_stage(
             raise DeadlineExceededError(stage, budget_s * 1000) from error
         except BackPressureError as error:
             raise StageOverloadedError(stage, int(error.args[0])) from error
-        except RayActorError as error:
+        except (RayError, RayServeException) as error:
+            if not is_lost(error):
+                raise
             if attempt == ATTEMPTS:
                 raise StageLostError(stage, attempt) from error
             on_retry(stage)
+            for arg in args:  # whose replica died is not known: it may have been the one that these come from
+                if isinstance(arg, GraphCrops):
+                    arg.renew()
         finally:
             if not answered:
                 response.cancel()
@@ -129,7 +137,7 @@ def stage_info(family: str, audio: AudioFacts, motion: MotionFacts) -> StageInfo
         context_samples=audio.context_samples,
         lookahead_samples=audio.lookahead_samples,
         history_frames=motion.history_frames,
-        doubles_in_motion_space=doubles_in_motion_space(family),
+        doubles_in_motion_space=find_family(family).facts.doubles_in_motion_space,
         sets_up=motion.sets_up,
         gate_frames=audio.gate_frames,
         hop_choices=motion.hop_choices,
@@ -178,6 +186,8 @@ class GraphStages:
         self._rows = handles.audio_features.options(method_name="rows", _by_reference=False)
         self._motion = handles.motion_diffusion.options(method_name="motion", _by_reference=False)
         self._render = handles.renderer.options(method_name="render")
+        self._crops = handles.renderer.options(method_name="crops")
+        self._rife = handles.rife.options(method_name="pictures")
         self._info = info
         self._session_id = session_id
         self._budget_s = budget_s
@@ -205,6 +215,22 @@ class GraphStages:
         """See `Stages`."""
         batch: Nv12RectBatch = await self._call("renderer", self._render, request)
         return batch
+
+    def crops(self, request: RenderRequest) -> GraphCrops:
+        """See `Stages`; the response stays un-awaited."""
+        self.calls["renderer"] += 1
+        return GraphCrops(lambda: self._crops.remote(request, self._context("renderer")))
+
+    async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
+        """See `Stages`. When a replica dies, the crops are drawn again too."""
+        batch: Nv12RectBatch = await self._call("rife", self._rife, request, crops, before)
+        return batch
+
+    def _context(self, stage: str) -> CallContext:
+        budget_s = min(self._budget_s, self._deadline - self._clock())
+        if budget_s <= 0:
+            raise DeadlineExceededError(stage, self._budget_s * 1000)
+        return CallContext(self._session_id, budget_s * 1000, self._epoch)
 
     async def _call(self, stage: str, method: Any, *args: object) -> Any:
         self.calls[stage] += 1

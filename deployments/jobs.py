@@ -48,7 +48,7 @@ class JobStarted:
     job_id: str
     avatar_id: str
     frames: int
-    fps: int
+    fps: float
     width: int
     height: int
     duration_s: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from deployments.avatars import default_of, open_avatar_store
 from deployments.calls import CallContext, StageStats
@@ -14,7 +15,13 @@ from kernels.errors import LiveAnchorError
 from pipeline.behaviour import behaviour_of
 from pipeline.families import AvatarMaker, find_family
 from pipeline.stages import RenderRequest
-from pipeline.types import MotionChunk, Nv12RectBatch
+from pipeline.types import CropBatch, MotionChunk, Nv12RectBatch
+
+
+@dataclass(frozen=True)
+class _Work:
+    request: RenderRequest
+    crops_only: bool
 
 
 class RendererReplica:
@@ -34,11 +41,21 @@ class RendererReplica:
         family = find_family(model.family)
         self._stage = family.load_renderer(self._store.get, model.weights_dir, take_place(model), settings.cache_bytes)
         self._probe(family.avatar_maker(model.weights_dir))
-        self._worker: StageWorker[RenderRequest, Nv12RectBatch] = StageWorker("renderer", self._batch, len, settings)
+        self._worker: StageWorker[_Work, Nv12RectBatch | CropBatch] = StageWorker(
+            "renderer", self._batch, len, settings
+        )
 
     async def render(self, request: RenderRequest, context: CallContext) -> Nv12RectBatch:
         """See `pipeline.renderer.Renderer.render`."""
-        return await self._worker.call(request, context)
+        batch = await self._worker.call(_Work(request, crops_only=False), context)
+        assert isinstance(batch, Nv12RectBatch)  # noqa: S101 - narrows the type for the checker
+        return batch
+
+    async def crops(self, request: RenderRequest, context: CallContext) -> CropBatch:
+        """See `pipeline.renderer.Renderer.crops`."""
+        batch = await self._worker.call(_Work(request, crops_only=True), context)
+        assert isinstance(batch, CropBatch)  # noqa: S101 - narrows the type for the checker
+        return batch
 
     def stats(self) -> StageStats:
         """Counters of this replica; `warm` lists the prepared avatars."""
@@ -48,12 +65,12 @@ class RendererReplica:
         """See `StageWorker.check`."""
         self._worker.check()
 
-    def _batch(self, items: Sequence[RenderRequest]) -> list[Nv12RectBatch | LiveAnchorError]:
+    def _batch(self, items: Sequence[_Work]) -> list[Nv12RectBatch | CropBatch | LiveAnchorError]:
         return [self._one(item) for item in items]
 
-    def _one(self, item: RenderRequest) -> Nv12RectBatch | LiveAnchorError:
+    def _one(self, item: _Work) -> Nv12RectBatch | CropBatch | LiveAnchorError:
         try:
-            return self._stage.render(item)
+            return self._stage.crops(item.request) if item.crops_only else self._stage.render(item.request)
         except LiveAnchorError as error:
             return error
 

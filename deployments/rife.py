@@ -2,47 +2,83 @@
 
 from __future__ import annotations
 
-from deployments.calls import RifeFacts
-from deployments.config import StageSettings
+from collections.abc import Sequence
+
+import structlog
+
+from deployments.avatars import open_avatar_store
+from deployments.calls import CallContext, StageStats
+from deployments.config import RifeStageSettings
 from deployments.logs import configure_replica_logs
-from kernels.errors import InvalidInputError
+from deployments.placement import take_place
+from deployments.stage_worker import StageWorker
+from engines.weights_errors import WeightsError
+from kernels.errors import LiveAnchorError
+from pipeline.families import find_family
+from pipeline.local_rife import load_rife
+from pipeline.rife import Rife, RifeItem
+from pipeline.rife_access import RifeFacts, network_name, refuse_rate, why_not
+from pipeline.stages import RifeRequest
+from pipeline.types import CropBatch, Nv12RectBatch
 
-_DOUBLES_ITSELF: frozenset[str] = frozenset({"mini"})
-
-
-def doubles_in_motion_space(family: str) -> bool:
-    """Whether the family's renderer makes 50 frames/s out of motion, so that `Rife` is never called."""
-    return family in _DOUBLES_ITSELF
-
-
-def check_rate(fps: int, family: str, facts: RifeFacts) -> None:
-    """Refuse a frame rate that nothing here can make.
-
-    Raises:
-        InvalidInputError: 50 frames/s of a family that needs an interpolator, and there is none.
-    """
-    if fps == 50 and not doubles_in_motion_space(family) and not facts.interpolates:
-        raise InvalidInputError("fps", "50", "25", f"the family {family} cannot make 50 frames/s here: {facts.reason}")
+_log = structlog.get_logger(__name__)
 
 
 class RifeReplica:
-    """Says what this stage can do. It carries no interpolation network in this release, so it advertises exactly that.
+    """Adds to `pipeline.rife`: chunks of several sessions in one network call, deadlines, counters, health.
 
-    At 50 frames/s `mini` interpolates motion in `Renderer`; a family that would need pictures interpolated is refused at 50.
+    Where it may not interpolate (a CPU, unless the settings allow it) or has no weights, it says so in its facts and refuses calls;
+    sessions that do not need it run on. Otherwise it becomes ready only after it has really interpolated a picture.
 
     Args:
         settings: This stage's own.
     """
 
-    def __init__(self, settings: StageSettings) -> None:
+    def __init__(self, settings: RifeStageSettings) -> None:
         configure_replica_logs()
-        self._family = settings.model.family
+        self._stage: Rife | None = None
+        device = take_place(settings.model)
+        reason = why_not(settings.rife, device)
+        if not reason:
+            try:
+                self._stage = self._load(settings, device)
+            except WeightsError as error:
+                reason = str(error)
+        name = self._stage.network if self._stage is not None else network_name(settings.rife) or ""
+        self._facts = RifeFacts(self._stage is not None, reason, name, device)
+        _log.info("interpolator", interpolates=self._facts.interpolates, network=name, device=device, reason=reason)
+        self._worker: StageWorker[RifeItem, Nv12RectBatch] = StageWorker("rife", self._batch, len, settings)
 
     def facts(self) -> RifeFacts:
-        """What can be interpolated here, and why not more."""
-        reason = (
-            "frames in between are made in motion space by the renderer"
-            if doubles_in_motion_space(self._family)
-            else "this release carries no interpolation network"
-        )
-        return RifeFacts(interpolates=False, reason=reason)
+        """Which network runs, or why none does."""
+        return self._facts
+
+    async def pictures(
+        self, request: RifeRequest, crops: CropBatch, before: CropBatch | None, context: CallContext
+    ) -> Nv12RectBatch:
+        """See `pipeline.stages.Stages.rife`.
+
+        Raises:
+            InvalidInputError: Nothing is interpolated here; see `facts`.
+        """
+        if self._stage is None:
+            raise refuse_rate(request.fps, self._facts.reason)
+        return await self._worker.call(RifeItem(request, crops, before), context)
+
+    def stats(self) -> StageStats:
+        """Counters of this replica; `warm` names the network."""
+        return self._worker.stats((self._facts.network,) if self._facts.interpolates else ())
+
+    def check_health(self) -> None:
+        """See `StageWorker.check`."""
+        self._worker.check()
+
+    def _load(self, settings: RifeStageSettings, device: str) -> Rife:
+        family, store = find_family(settings.model.family), open_avatar_store(settings.avatars)
+        stage = load_rife(settings.rife, lambda network: family.tail(store.get, network, settings.cache_bytes), device)
+        stage.probe()
+        return stage
+
+    def _batch(self, items: Sequence[RifeItem]) -> list[Nv12RectBatch | LiveAnchorError]:
+        assert self._stage is not None  # noqa: S101 - no item gets here without one
+        return self._stage.run(items)

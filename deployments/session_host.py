@@ -21,11 +21,12 @@ from deployments.file_job import prepare_job, run_job
 from deployments.graph_stages import GraphStages, StageHandles, fetch_info, fetch_rife_facts
 from deployments.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
 from deployments.logs import configure_replica_logs
-from deployments.rife import check_rate, doubles_in_motion_space
 from deployments.stage_worker import replica_id
 from pipeline.avatar_store import AvatarSummary
+from pipeline.drawing import needs_rife
 from pipeline.families import find_family
 from pipeline.portrait import PortraitLimits
+from pipeline.rife_access import check_rate
 from pipeline.stages import StageInfo
 from pipeline.types import Avatar
 
@@ -89,10 +90,9 @@ class SessionHostReplica:
         self._track(job.job_id, JobProgress(0, 0))
         try:
             info = await self._stage_info()
-            if job.settings.fps == 50 and not doubles_in_motion_space(info.family):
-                check_rate(
-                    50, info.family, await fetch_rife_facts(self._handles, self._settings.deadlines.stage_call_s)
-                )
+            if needs_rife(info, job.settings):
+                facts = await fetch_rife_facts(self._handles, self._settings.deadlines.stage_call_s)
+                check_rate(job.settings.fps, facts)
             prepared = await asyncio.to_thread(prepare_job, job, self._speaker, self._settings)
             job = prepared.job
             stages = GraphStages(

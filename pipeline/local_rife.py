@@ -31,7 +31,8 @@ def load_rife(settings: RifeSettings, make_tail: MakeTail, device: str) -> Rife:
     from engines.rife import load_interpolator  # here: at 25 frames/s nobody needs it
 
     interpolator = load_interpolator(network_name(settings), device)
-    return Rife(interpolator, make_tail(interpolator), device, 1 if device == "cpu" else PAIRS_PER_CALL_GPU)
+    pairs = 1 if device == "cpu" else PAIRS_PER_CALL_GPU
+    return Rife(interpolator, make_tail(interpolator), device, pairs, interpolator.name)
 
 
 class LocalCrops:

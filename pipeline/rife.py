@@ -61,11 +61,23 @@ class Rife:
         tail: Puts crops into their canvas.
         device: Where the tail composites.
         pairs_per_call: Pairs that the network gets at once. 1 gives the same sums whoever shares the batch.
+        network: Name of the network.
+
+    Attributes:
+        network: Name of the network.
+        pairs_interpolated: Pictures that the network made so far.
+        pairs_static: Pictures that were repeated because both neighbours are the same.
     """
 
     def __init__(
-        self, interpolator: FrameInterpolator, tail: Tail, device: str = "cpu", pairs_per_call: int = 1
+        self,
+        interpolator: FrameInterpolator,
+        tail: Tail,
+        device: str = "cpu",
+        pairs_per_call: int = 1,
+        network: str = "",
     ) -> None:
+        self.network = network
         self._interpolator = interpolator
         self._tail = tail
         self._device = device

@@ -48,16 +48,15 @@ def refuse_rate(fps: float, reason: str) -> InvalidInputError:
     )
 
 
-def check_rate(fps: float, through_rife: bool, facts: RifeFacts) -> None:
-    """Refuse a frame rate that nothing here can make.
+def check_rate(fps: float, facts: RifeFacts) -> None:
+    """Refuse a frame rate for which pictures would be interpolated (`pipeline.drawing.needs_rife`), where nothing can do that.
 
     Args:
-        fps: 25, 50 or 59.94.
-        through_rife: Whether pictures would be interpolated, `pipeline.drawing.needs_rife`.
+        fps: 50 or 59.94.
         facts: Of the stage.
 
     Raises:
         InvalidInputError: It names the reason and what to do.
     """
-    if through_rife and not facts.interpolates:
+    if not facts.interpolates:
         raise refuse_rate(fps, facts.reason)

@@ -22,12 +22,13 @@ from deployments.config import (
     ModelSettings,
     PortraitSettings,
     RendererSettings,
+    RifeStageSettings,
     SessionHostSettings,
     StageName,
     StageSettings,
 )
 from kernels.errors import InvalidInputError
-from pipeline.config import EncoderSettings, SessionSettings, Settings
+from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.live.settings import LiveSettings, RtcSettings
 from serve_app.http.settings import ApiSettings
 
@@ -140,6 +141,7 @@ class AppConfig(BaseSettings):
 
     models: ModelSettings = ModelSettings()
     session: SessionSettings = SessionSettings()
+    rife: RifeSettings = RifeSettings()
     encoder: EncoderSettings = EncoderSettings()
     live: LiveSettings = LiveSettings()
     rtc: RtcSettings = RtcSettings()
@@ -178,6 +180,14 @@ class AppConfig(BaseSettings):
         if name == "renderer":
             return RendererSettings(
                 model=self.models, batch=batch, avatars=self.stores.avatars, cache_bytes=self.renderer_cache_bytes
+            )
+        if name == "rife":
+            return RifeStageSettings(
+                model=self.models,
+                batch=batch,
+                avatars=self.stores.avatars,
+                cache_bytes=self.renderer_cache_bytes,
+                rife=self.rife,
             )
         return StageSettings(model=self.models, batch=batch)
 

@@ -20,10 +20,10 @@ CHUNK_FRAMES = (4, 8, 16, 25)
 MAX_SEED = 2**63 - 1
 
 
-def one_of(value: int, allowed: tuple[int, ...], flag: str) -> int:
+def one_of(value: float, allowed: tuple[float, ...], flag: str) -> float:
     """The value, or InvalidInputError that lists what is allowed."""
     if value not in allowed:
-        raise InvalidInputError(flag, str(value), ", ".join(map(str, allowed)))
+        raise InvalidInputError(flag, f"{value:g}", ", ".join(f"{one:g}" for one in allowed))
     return value
 
 
@@ -34,7 +34,7 @@ def generate(
         str, typer.Option(help="Id of a registered presenter; the default presenter when not given.")
     ] = "",
     portrait: Annotated[Path | None, typer.Option(help="A portrait photo or short video to animate instead.")] = None,
-    fps: Annotated[int, typer.Option(help="Frames per second: 25 or 50.")] = 25,
+    fps: Annotated[float, typer.Option(help="Frames per second: 25, 50 or 59.94 (60000/1001).")] = 25,
     chunk_frames: Annotated[int, typer.Option(help="Frames per render call: 4, 8, 16 or 25; changes no pixel.")] = 8,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Head motion and blinks are a function of it.")] = 0,
     local: Annotated[bool, typer.Option("--local", help="In this one process, without Ray.")] = False,
@@ -77,7 +77,7 @@ class Job:
     out: Path
     avatar_id: str | None
     portrait: Path | None
-    fps: int
+    fps: float
     chunk_frames: int
     seed: int
 
@@ -92,10 +92,11 @@ def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
     """In this process."""
     from pipeline.audio_in import decode_audio
     from pipeline.local import LocalPipeline
+    from serve_app.config import load_config
 
     decoded = decode_audio(job.audio)
     bar.update(task, description="loading the presenter")
-    pipeline = LocalPipeline()
+    pipeline = LocalPipeline(rife=load_config().rife)
     presenter = pipeline.register(job.portrait) if job.portrait else pipeline.avatar(job.avatar_id)
     bar.update(task, description="speaking")
     pipeline.generate_file(

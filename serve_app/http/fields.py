@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from kernels.errors import InvalidInputError
 from pipeline.avatar_store import check_avatar_id
+from pipeline.clock import SUPPORTED_FPS
 from pipeline.config import SessionSettings
 from serve_app.http.body import JSON, MULTIPART, FormShape, RawForm, Upload
 from serve_app.http.capacity import Hold
@@ -19,7 +20,7 @@ from serve_app.http.multipart import need_file, read_multipart
 from serve_app.http.settings import ApiSettings
 
 JOB_SHAPE: Final = FormShape(("audio", "portrait"), ("avatar_id", "fps", "chunk_frames", "seed", "stream"))
-FPS: Final = (25, 50)
+_FPS: Final = {f"{one:g}": one for one in SUPPORTED_FPS}
 CHUNKS: Final = (4, 8, 16, 25)
 MAX_SEED: Final = 2**63 - 1
 _AUDIO: Final = "an audio file, or a video with sound"
@@ -80,7 +81,7 @@ def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
     if portrait is not None and avatar_id is not None:
         raise ConflictingFieldsError("portrait", "avatar_id as well", "avatar_id, or portrait, or neither")
     chosen = {
-        "fps": choice_field(form, "fps", FPS, defaults.fps),
+        "fps": fps_field(form, defaults.fps),
         "chunk_frames": choice_field(form, "chunk_frames", CHUNKS, defaults.chunk_frames),
     }
     seed = whole_field(form, "seed", f"a whole number, 0 to {MAX_SEED}", 0)
@@ -149,6 +150,23 @@ def choice_field(form: RawForm, name: str, choices: tuple[int, ...], default: in
     return value
 
 
+def fps_field(form: RawForm, default: float) -> float:
+    """25, 50 or 59.94.
+
+    Raises:
+        InvalidInputError: Something else.
+    """
+    value = form.values.get("fps")
+    if value is None:
+        return default
+    found = _FPS.get(str(value)) if isinstance(value, str | int | float) else None
+    if found is None:
+        raise InvalidInputError(
+            "fps", str(value)[:40] if isinstance(value, str | int) else repr(value)[:40], ", ".join(_FPS)
+        )
+    return found
+
+
 def flag_field(form: RawForm, name: str, default: bool) -> bool:
     """True or false.
 
@@ -187,7 +205,12 @@ def job_schema(settings: ApiSettings, *, base64: bool) -> dict[str, Any]:
                 "type": "string",
                 "description": "A registered presenter; without it and without portrait, the default presenter speaks.",
             },
-            "fps": {"type": "integer", "enum": list(FPS), "default": settings.session.fps, "description": "Frames/s."},
+            "fps": {
+                "type": "number",
+                "enum": list(SUPPORTED_FPS),
+                "default": settings.session.fps,
+                "description": "Frames/s; 59.94 stands for 60000/1001.",
+            },
             "chunk_frames": {
                 "type": "integer",
                 "enum": list(CHUNKS),

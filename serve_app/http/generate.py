@@ -28,7 +28,7 @@ class GenerateAnswer(BaseModel):
     url: str = Field(description="Where the mp4 is, relative to this server.", examples=["/results/019ad0a3c2e0..."])
     expires_at: datetime = Field(description="The file is kept until then (UTC).")
     frames: int = Field(description="Pictures in the file.", examples=[100])
-    fps: int = Field(description="Pictures per second.", examples=[25])
+    fps: int | float = Field(description="Pictures per second.", examples=[25])
     duration_s: float = Field(description="Length of the speech.", examples=[4.0])
     width: int = Field(description="Pixels.", examples=[720])
     height: int = Field(description="Pixels.", examples=[1280])

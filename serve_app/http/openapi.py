@@ -42,12 +42,12 @@ def _problem_example(status: int) -> dict[str, Any]:
         "type": TYPE_PREFIX + code,
         "title": kind.title,
         "status": status,
-        "detail": kind.detail or "fps: got 30 (allowed: 25, 50)",
+        "detail": kind.detail or "fps: got 30 (allowed: 25, 50, 59.94)",
         "code": code,
         "request_id": "b2c6e0d4a1f84f0c9a7d",
     }
     if status == 422:
-        example |= {"field": "fps", "got": "30", "allowed": "25, 50"}
+        example |= {"field": "fps", "got": "30", "allowed": "25, 50, 59.94"}
     elif not kind.detail:
         example["detail"] = kind.title
     if status == 503:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engines.motion_layout import MOTION_DIM
+from pipeline.clock import frames_before
 from pipeline.frame_slots import fill_slots
 from pipeline.motion_diffusion import MotionCarry
 from pipeline.stages import CropsInWork, RenderRequest, RifeRequest, StageInfo
@@ -68,7 +69,8 @@ class FakeStages:
         try:
             if self.render_gate is not None:
                 await self.render_gate.wait()
-            count = len(request.motion.motion) * (request.fps // 25)
+            first, n = request.motion.first_frame, len(request.motion.motion)
+            count = frames_before(first + n, request.fps) - frames_before(first, request.fps)
             return Nv12RectBatch(
                 FaceRect(0, 0, 4, 2), np.zeros((count, 2, 4), np.uint8), np.zeros((count, 1, 4), np.uint8)
             )

@@ -16,12 +16,12 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 from ray.serve.exceptions import BackPressureError
 
 from deployments.affinity import preference
-from deployments.calls import AudioFacts, CallContext, MotionFacts, RifeFacts
+from deployments.calls import AudioFacts, CallContext, MotionFacts
 from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
 from deployments.graph_stages import StageHandles, call_stage, fetch_info, fetch_rife_facts, stage_info
 from deployments.placement import NoGpuError, choose_device
-from deployments.rife import check_rate
 from kernels.errors import InvalidInputError, LiveAnchorError
+from pipeline.rife_access import RifeFacts, check_rate
 
 
 @dataclass
@@ -155,12 +155,9 @@ def test_a_stage_that_dies_while_it_is_asked_is_asked_again() -> None:
 
 
 def test_fifty_frames_are_refused_where_nothing_makes_them() -> None:
-    facts = RifeFacts(False, "this release carries no interpolation network")
-    check_rate(50, "mini", facts)
-    check_rate(25, "ditto", facts)
-    check_rate(50, "ditto", RifeFacts(True, ""))
-    with pytest.raises(InvalidInputError, match="no interpolation network") as refused:
-        check_rate(50, "ditto", facts)
+    check_rate(50, RifeFacts(True, ""))
+    with pytest.raises(InvalidInputError, match="the weights are not here") as refused:
+        check_rate(50, RifeFacts(False, "the weights are not here"))
     assert refused.value.field == "fps" and refused.value.allowed == "25"
 
 

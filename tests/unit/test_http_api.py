@@ -405,7 +405,7 @@ def test_openapi_is_complete(served: Served) -> None:
     assert not {"HTTPValidationError", "ValidationError"} & set(spec["components"]["schemas"])
     body = spec["paths"]["/generate"]["post"]["requestBody"]["content"]
     assert set(body) == {"multipart/form-data", "application/json"} and body["multipart/form-data"]["examples"]
-    assert body["application/json"]["schema"]["properties"]["fps"]["enum"] == [25, 50]
+    assert body["application/json"]["schema"]["properties"]["fps"]["enum"] == [25, 50, 59.94]
     ids = [operation["operationId"] for path in spec["paths"].values() for operation in path.values()]
     assert len(set(ids)) == len(ids)
     for path in spec["paths"].values():

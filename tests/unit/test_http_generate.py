@@ -59,8 +59,8 @@ def test_a_streamed_file_arrives_before_it_is_finished(served: Served) -> None:
     assert b"moof" in data and pictures(data) == 50
 
 
-@pytest.mark.parametrize(("fps", "frames"), [(25, 10), (50, 20)])
-def test_frame_rates(served: Served, fps: int, frames: int) -> None:
+@pytest.mark.parametrize(("fps", "frames"), [(25, 10), (50, 20), (59.94, 24)])
+def test_frame_rates(served: Served, fps: float, frames: int) -> None:
     answer = served.generate(fps=fps, chunk_frames=4, seed=2**63 - 1, avatar_id="")
     assert answer.headers["x-frames"] == str(frames) and pictures(answer.content) == frames
 
