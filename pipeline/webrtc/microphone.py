@@ -1,0 +1,214 @@
+"""A client's microphone: Opus packets of a network and of a foreign clock in, 16 kHz that keeps our time out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.resample import StreamingResampler
+from pipeline.types import F32, SAMPLE_RATE_HZ
+from pipeline.webrtc.drift import DriftControl, FractionalResampler
+from pipeline.webrtc.jitter_buffer import VoiceJitterBuffer, VoicePacket
+from pipeline.webrtc.packets import AUDIO_CLOCK_HZ
+
+ABSENT_S = 0.2
+"""After this long without sound, silence is delivered in its place as time goes by."""
+AHEAD_S = 0.5
+"""A timestamp further in the future is a clock that was set anew, not a hole."""
+STALLED_S = 0.1
+"""When time was looked at less often than this, it was we who stood still: what came meanwhile has not been read yet."""
+STALE_S = 0.5
+"""When nothing but the past has come for so long, the sender's clock stood still meanwhile."""
+WINDOW_S = 2.0
+LONGEST_FILL_S = 10.0
+FULL_SCALE = 32768.0
+
+
+@dataclass(frozen=True)
+class MicrophoneStats:
+    """Counts since the first packet.
+
+    Attributes:
+        packets: Packets that came.
+        lost: Packets given up.
+        late: Packets that came too late or twice.
+        broken: Packets that could not be decoded.
+        silence_s: Silence delivered in the place of sound that was missing.
+        delivered_s: Sound delivered.
+        drift_ppm: Correction in force; positive where the client's clock runs fast.
+    """
+
+    packets: int
+    lost: int
+    late: int
+    broken: int
+    silence_s: float
+    delivered_s: float
+    drift_ppm: float
+
+
+class Microphone:
+    """Decodes, fills holes, corrects drift. What it delivers is one unbroken stream that lasts as long as time goes by.
+
+    * Opus is decoded to one channel by libopus itself, which takes the mean of two: levels stay what they were.
+    * A hole in the timestamps becomes digital silence of the same length; 200 ms without any packet become silence as time
+      goes by, so that a stalled network never leaves a backlog behind: what comes too late after that is dropped.
+    * A sound card that is up to 1000 ppm off is read faster or slower (`pipeline.webrtc.drift`), so that the stream neither
+      runs ahead of our clock nor falls behind, however long a session lasts.
+
+    Args:
+        deliver: Gets float32 (n,), mono, 16 kHz, and the position of its first sample since the start.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, deliver: Callable[[F32, int], None], clock: Callable[[], float]) -> None:
+        self._deliver = deliver
+        self._clock = clock
+        self._jitter_buffer = VoiceJitterBuffer()
+        self._decode = _OpusDecoder()
+        self._stretch = FractionalResampler()
+        self._resampler = StreamingResampler(SAMPLE_RATE_HZ)
+        self._drift: DriftControl | None = None
+        self._began = 0.0
+        self._lead = 0.0
+        self._window_lead = float("-inf")
+        self._window_ends = 0.0
+        self._place = 0
+        self._shift = 0
+        self._last_timestamp: int | None = None
+        self._unwrapped = 0
+        self._heard_at = 0.0
+        self._passed_at = 0.0
+        self._stale_since: float | None = None
+        self._delivered = 0
+        self._silence = 0
+        self._packets = 0
+        self._late = 0
+        self._broken = 0
+
+    @property
+    def stats(self) -> MicrophoneStats:
+        """Counts so far."""
+        return MicrophoneStats(
+            packets=self._packets,
+            lost=self._jitter_buffer.lost,
+            late=self._jitter_buffer.late + self._late,
+            broken=self._broken,
+            silence_s=self._silence / AUDIO_CLOCK_HZ,
+            delivered_s=self._delivered / SAMPLE_RATE_HZ,
+            drift_ppm=self._drift.ppm if self._drift is not None else 0.0,
+        )
+
+    def packet(self, sequence: int, timestamp: int, payload: bytes) -> None:
+        """An RTP packet came: its 16-bit number, its 32-bit time at 48 kHz, one Opus packet."""
+        self._packets += 1
+        for packet in self._jitter_buffer.add(VoicePacket(sequence, timestamp, payload)):
+            self._hear(packet)
+
+    def passes(self) -> None:
+        """Time goes by: to be called every 20 to 50 ms."""
+        now = self._clock()
+        if now - self._passed_at > STALLED_S:
+            self._heard_at = max(self._heard_at, now - STALLED_S)
+        self._passed_at = now
+        if self._last_timestamp is not None and now - self._heard_at > ABSENT_S:
+            self._fill(round(self._due(now)) - self._place)
+
+    def _hear(self, packet: VoicePacket) -> None:
+        now = self._clock()
+        samples = self._decode(packet.payload)
+        if samples is None:
+            self._broken += 1
+            return
+        place = self._placed(packet.timestamp, now)
+        self._follow(place, now)
+        if place + len(samples) <= self._place:
+            if not self._stood_still(now):
+                self._late += 1
+                return
+            self._shift += self._place - place
+            place = self._place
+        self._stale_since = None
+        self._heard_at = now
+        self._fill(place - self._place)
+        self._feed(samples[max(self._place - place, 0) :])
+        if self._drift is None:
+            self._drift = DriftControl(self._delivered / SAMPLE_RATE_HZ, now)
+        self._stretch.step = self._drift.step(self._delivered / SAMPLE_RATE_HZ, now)
+
+    def _placed(self, timestamp: int, now: float) -> int:
+        """Position of a timestamp since the start, at 48 kHz."""
+        if self._last_timestamp is None:
+            self._last_timestamp, self._began, self._heard_at = timestamp, now, now
+            self._window_ends = now + WINDOW_S
+        ahead = (timestamp - self._last_timestamp) & 0xFFFFFFFF
+        self._unwrapped += ahead if ahead < 2**31 else ahead - 2**32
+        self._last_timestamp = timestamp
+        place = self._unwrapped + self._shift
+        due = max(self._due(now), self._place)
+        if place - due > AHEAD_S * AUDIO_CLOCK_HZ:
+            self._shift += round(due) - place
+            place = round(due)
+        return place
+
+    def _due(self, now: float) -> float:
+        """Where a packet would begin that came now without any delay."""
+        return (now - self._began) * AUDIO_CLOCK_HZ + self._lead
+
+    def _follow(self, place: int, now: float) -> None:
+        """The packet that was delayed least in the last window says how the two clocks lie; this moves with their drift."""
+        lead = place - (now - self._began) * AUDIO_CLOCK_HZ
+        self._lead = max(self._lead, lead)
+        self._window_lead = max(self._window_lead, lead)
+        if now >= self._window_ends:
+            self._lead, self._window_lead = self._window_lead, float("-inf")
+            self._window_ends = now + WINDOW_S
+
+    def _stood_still(self, now: float) -> bool:
+        if self._stale_since is None:
+            self._stale_since = now
+        return now - self._stale_since >= STALE_S
+
+    def _fill(self, length: int) -> None:
+        if length <= 0:
+            return
+        filled = min(length, round(LONGEST_FILL_S * AUDIO_CLOCK_HZ))
+        self._silence += filled
+        self._feed(np.zeros(filled, np.float32))
+        if filled < length:
+            self._place += length - filled
+            self._drift = None
+
+    def _feed(self, samples: F32) -> None:
+        self._place += len(samples)
+        ready = self._resampler.push(self._stretch.push(samples), AUDIO_CLOCK_HZ)[:, 0]
+        if len(ready):
+            position, self._delivered = self._delivered, self._delivered + len(ready)
+            self._deliver(ready, position)
+
+
+class _OpusDecoder:
+    """libopus to one channel at 48 kHz."""
+
+    def __init__(self) -> None:
+        import av
+
+        self._av = av
+        self._context = av.CodecContext.create("libopus", "r")
+        self._context.layout = "mono"
+        self._context.sample_rate = AUDIO_CLOCK_HZ
+        self._context.format = "s16"
+
+    def __call__(self, payload: bytes) -> F32 | None:
+        """float32 (n,), -1..1; None where it is no Opus packet."""
+        if not payload:
+            return None  # FFmpeg takes an empty packet for the end of the stream
+        try:
+            frames = self._context.decode(self._av.Packet(payload))
+        except self._av.error.FFmpegError:
+            return None
+        if not frames:
+            return None
+        return np.concatenate([frame.to_ndarray()[0] for frame in frames]).astype(np.float32) / np.float32(FULL_SCALE)

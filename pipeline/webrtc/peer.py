@@ -1,0 +1,323 @@
+"""One WebRTC connection to one client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aiortc import RTCPeerConnection, RTCRtpSender, RTCRtpTransceiver, RTCSessionDescription
+from aiortc.exceptions import InvalidAccessError, InvalidStateError, OperationError
+from aiortc.sdp import candidate_from_sdp
+
+from kernels.errors import InvalidInputError
+from pipeline.live.contracts import EndReason
+from pipeline.live.settings import RtcSettings
+from pipeline.types import F32
+from pipeline.webrtc import rtc_patches, sdp
+from pipeline.webrtc.errors import NoCommonCodecError, PeerClosedError
+from pipeline.webrtc.event_channel import LABEL, EventChannel
+from pipeline.webrtc.hub import LiveHub
+from pipeline.webrtc.ice import configuration
+from pipeline.webrtc.microphone import Microphone
+from pipeline.webrtc.packets import EncodedUnit, MediaKind
+from pipeline.webrtc.peer_stats import PeerStats, SendRate
+from pipeline.webrtc.rtc_patches import SenderEvents, SenderHook
+from pipeline.webrtc.sdp import OfferedMedia, TrickledCandidate
+from pipeline.webrtc.tracks import PacketTrack
+
+MICROPHONE_TICK_S = 0.04
+OWN_CHANNEL_AFTER_S = 1.0
+"""A client that offers data channels and opens none within this gets one from us."""
+CLOSE_TIMEOUT_S = 5.0
+MIME: dict[MediaKind, str] = {"video": "video/h264", "audio": "audio/opus"}
+
+
+class LivePeer:
+    """Answers one offer, sends a hub's pictures and voice, takes a microphone, and ends cleanly.
+
+    Belongs to one event loop. A client should create a data channel labelled "events" before its offer; one that offers
+    data channels without opening any gets that channel from us a second after the connection.
+
+    Args:
+        hub: What is sent.
+        rtc: Addresses, ports, servers.
+        connect_timeout_s: ICE and DTLS must be done in this time after the answer.
+        microphone: Whether the client's voice is taken.
+        on_microphone: Gets float32 (n,), mono, 16 kHz, and the position of its first sample since the first packet.
+        on_connected: Called once.
+        on_ended: Called once when the connection ended other than by `close`; everything is freed by then.
+        on_message: Gets every JSON object from the data channel.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        hub: LiveHub,
+        rtc: RtcSettings,
+        *,
+        connect_timeout_s: float = 20.0,
+        microphone: bool = True,
+        on_microphone: Callable[[F32, int], None] | None = None,
+        on_connected: Callable[[], None] | None = None,
+        on_ended: Callable[[EndReason], None] | None = None,
+        on_message: Callable[[dict[str, Any]], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        rtc_patches.apply_patches()
+        self._hub = hub
+        self._rtc = rtc
+        self._connect_timeout_s = connect_timeout_s
+        self._on_connected = on_connected
+        self._on_ended = on_ended
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._events = EventChannel(on_message)
+        self._unlisten: Callable[[], None] = lambda: None
+        self._tracks: dict[MediaKind, PacketTrack] = {}
+        self._hooks: dict[MediaKind, SenderHook] = {}
+        self._sent = SendRate(clock)
+        self._microphone: Microphone | None = None
+        if microphone and on_microphone is not None:
+            self._microphone = Microphone(on_microphone, clock)
+        self._answered_at: float | None = None
+        self._connected_after_s: float | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._ended = False
+        self._pc = RTCPeerConnection(configuration(rtc))
+        self._pc.on("connectionstatechange", self._state_changed)
+        self._pc.on("datachannel", self._channel_opened)
+
+    @property
+    def state(self) -> str:
+        """Of the connection: "new", "connecting", "connected", "closed" or "failed"."""
+        return "closed" if self._ended else str(self._pc.connectionState)
+
+    async def answer(self, offer_sdp: str, kind: str = "offer") -> str:
+        """Answer the client's offer; once per peer.
+
+        Args:
+            offer_sdp: Its session description, with or without candidates.
+            kind: "offer".
+
+        Returns:
+            Our session description with all our candidates; we do not trickle.
+
+        Raises:
+            InvalidInputError: No session description that aiortc understands. The peer is closed then.
+            NoCommonCodecError: The client cannot take H.264, or Opus where it wants a voice. The peer is closed then.
+            PeerClosedError: It was answered or closed before.
+        """
+        if self._ended or self._answered_at is not None:
+            raise PeerClosedError("this peer has been answered or closed")
+        self._answered_at = self._clock()
+        try:
+            offered = sdp.read_offer(offer_sdp, kind)
+            return await self._negotiate(offered, sdp.usable_offer(offer_sdp))
+        except BaseException:
+            await self.close()
+            raise
+
+    async def add_candidates(self, candidates: Sequence[TrickledCandidate | None]) -> None:
+        """Take candidates that came after the offer; None or an empty one ends them. Unusable ones are left out.
+
+        Raises:
+            InvalidInputError: A candidate that is none.
+            PeerClosedError: Not answered yet, or closed.
+        """
+        if self._ended or self._pc.remoteDescription is None:
+            raise PeerClosedError("this peer takes no candidates")
+        for candidate in candidates[: sdp.MAX_CANDIDATES]:
+            if candidate is None or not candidate.candidate:
+                await self._pc.addIceCandidate(None)
+            elif sdp.usable_candidate(candidate.candidate):
+                await self._add_candidate(candidate)
+
+    async def close(self) -> None:
+        """End the connection and free everything; harmless when repeated. `on_ended` is not called after it."""
+        self._on_ended = None
+        await self._shut()
+
+    def stats(self) -> PeerStats:
+        """What was sent and lost so far."""
+        fps, kbps = self._sent.rates()
+        track = self._tracks.get("video")
+        queue = track.queue if track is not None else None
+        hook = self._hooks.get("video")
+        counts = hook.counts if hook is not None else rtc_patches.SenderCounts()
+        return PeerStats(
+            state=self.state,
+            fps_out=fps,
+            bitrate_kbps=kbps,
+            packets_lost=counts.packets_lost,
+            fraction_lost=counts.fraction_lost,
+            jitter_ms=counts.jitter_ms,
+            round_trip_ms=counts.round_trip_ms,
+            nacked_packets=counts.nacked_packets,
+            key_requests=counts.key_requests,
+            estimate_kbps=counts.estimate_bps / 1000 if counts.estimate_bps is not None else None,
+            queue_depth=len(queue) if queue is not None else 0,
+            queue_overflows=queue.overflows if queue is not None else 0,
+            units_dropped=queue.dropped if queue is not None else 0,
+            connected_after_s=self._connected_after_s,
+            microphone=self._microphone.stats if self._microphone is not None else None,
+        )
+
+    async def _negotiate(self, offered: OfferedMedia, offer: str) -> str:
+        takes_voice = offered.sends_audio and self._microphone is not None
+        sends_voice = offered.wants_audio and self._hub.echo
+        used: set[str] = set()
+        for kind in offered.kinds:  # in the offer's order: aiortc gives the first transceiver the bundled transport
+            if kind == "video" and kind not in used:
+                self._add("video", "sendonly", sends=True)
+            elif kind == "audio" and kind not in used:
+                self._add("audio", _direction(sends_voice, takes_voice), sends=sends_voice)
+            used.add(kind)
+        try:
+            await self._pc.setRemoteDescription(RTCSessionDescription(offer, "offer"))
+        except OperationError as error:
+            raise NoCommonCodecError("sdp", "no common codec", "H.264 with packetization-mode=1, and Opus") from error
+        except (ValueError, InvalidAccessError, InvalidStateError, AssertionError, KeyError, IndexError) as error:
+            raise InvalidInputError("sdp", str(error)[:80], "an offer made by a WebRTC client") from error
+        for transceiver in self._pc.getTransceivers():
+            self._settle(transceiver, takes_voice)
+        with rtc_patches.port_range(self._rtc.udp_port_min, self._rtc.udp_port_max):
+            await self._pc.setLocalDescription(await self._pc.createAnswer())
+        if self._ended:
+            raise PeerClosedError("this peer was closed while it was being answered")
+        if offered.has_data:
+            self._unlisten = self._hub.listen(self._events.send)
+        self._later(self._connect_timeout_s, self._connect_timed_out)
+        return sdp.public_answer(self._pc.localDescription.sdp, self._rtc.public_ip)
+
+    def _add(self, kind: MediaKind, direction: str, sends: bool) -> None:
+        transceiver = self._pc.addTransceiver(kind, direction=direction)
+        codecs = [
+            codec
+            for codec in RTCRtpSender.getCapabilities(kind).codecs
+            if codec.mimeType.lower() in (MIME[kind], f"{kind}/rtx")
+        ]
+        # Constrained Baseline is what we encode: it goes before plain Baseline, whichever the client names first.
+        codecs.sort(key=lambda codec: str(codec.parameters.get("profile-level-id", "")), reverse=True)
+        transceiver.setCodecPreferences(codecs)
+        if sends:
+            track = PacketTrack(kind, self._hub)
+            transceiver.sender.replaceTrack(track)
+            self._tracks[kind] = track
+            events = self._video_events() if kind == "video" else SenderEvents()
+            self._hooks[kind] = SenderHook(transceiver.sender, lambda: self._hub.epoch_ntp, events, self._clock)
+
+    def _video_events(self) -> SenderEvents:
+        def sent(unit: EncodedUnit) -> None:
+            self._sent.add(unit.size)
+
+        return SenderEvents(
+            key_wanted=self._hub.request_key,
+            estimate=lambda bits_per_second: self._hub.on_estimate(self, bits_per_second),
+            loss=lambda fraction: self._hub.on_loss(self, fraction),
+            sent=sent,
+        )
+
+    def _settle(self, transceiver: RTCRtpTransceiver, takes_voice: bool) -> None:
+        """After the offer is in: our level, our microphone; a camera or a second voice is turned off, not drained."""
+        if transceiver.sender not in [hook.sender for hook in self._hooks.values()]:
+            if transceiver.direction != "recvonly" or transceiver.kind != "audio" or not takes_voice:
+                transceiver.direction = "inactive"
+        if transceiver.kind == "video":
+            for codec in transceiver._codecs:
+                if codec.name.lower() == "h264":
+                    codec.parameters["profile-level-id"] = sdp.profile_level_id(self._hub.level)
+        elif self._microphone is not None and transceiver.direction in ("recvonly", "sendrecv"):
+            rtc_patches.hook_microphone(transceiver.receiver, self._microphone.packet)
+
+    async def _add_candidate(self, candidate: TrickledCandidate) -> None:
+        if candidate.sdp_mid is None and candidate.sdp_mline_index is None:
+            raise InvalidInputError("candidate", "neither sdpMid nor sdpMLineIndex", "one of them")
+        try:
+            parsed = candidate_from_sdp(candidate.candidate.removeprefix("candidate:"))
+            parsed.sdpMid, parsed.sdpMLineIndex = candidate.sdp_mid, candidate.sdp_mline_index
+            await self._pc.addIceCandidate(parsed)
+        except (ValueError, AssertionError) as error:
+            raise InvalidInputError("candidate", candidate.candidate[:80], "an ICE candidate (RFC 8839)") from error
+
+    def _state_changed(self) -> None:
+        state = self._pc.connectionState
+        if state == "connected" and self._connected_after_s is None and self._answered_at is not None:
+            self._connected_after_s = self._clock() - self._answered_at
+            self._cancel_timers()
+            if self._microphone is not None:
+                self._later(MICROPHONE_TICK_S, self._microphone_passes)
+            self._later(OWN_CHANNEL_AFTER_S, self._open_own_channel)
+            if self._on_connected is not None:
+                self._on_connected()
+        elif state == "failed":
+            self._end(EndReason.PEER_LOST if self._connected_after_s is not None else EndReason.FAILED)
+        elif state == "closed":
+            self._end(EndReason.PEER_LOST if self._consent_lost() else EndReason.PEER_CLOSED)
+
+    def _consent_lost(self) -> bool:
+        for transceiver in self._pc.getTransceivers():
+            if transceiver.receiver.transport.transport.state == "failed":
+                return True
+        return False
+
+    def _channel_opened(self, channel: Any) -> None:
+        if channel.label == LABEL or not self._events.attached:
+            self._events.attach(channel)
+
+    def _open_own_channel(self) -> None:
+        if self._pc.sctp is not None and self._pc.sctp.state == "connected" and not self._events.attached:
+            self._events.attach(self._pc.createDataChannel(LABEL))
+
+    def _microphone_passes(self) -> None:
+        if self._microphone is not None and not self._ended:
+            self._microphone.passes()
+            self._later(MICROPHONE_TICK_S, self._microphone_passes)
+
+    def _connect_timed_out(self) -> None:
+        self._end(EndReason.CONNECT_TIMEOUT)
+
+    def _end(self, reason: EndReason) -> None:
+        callback, self._on_ended = self._on_ended, None
+        if self._ended:
+            return
+        self._ending = self._loop.create_task(self._shut())
+        if callback is not None:
+            self._ending.add_done_callback(lambda _: callback(reason))
+
+    async def _shut(self) -> None:
+        if self._closing is None:
+            self._ended = True
+            self._closing = self._loop.create_task(self._free())
+        await asyncio.shield(self._closing)
+
+    async def _free(self) -> None:
+        self._cancel_timers()
+        self._unlisten()
+        for track in self._tracks.values():
+            track.stop()
+        self._hub.forget(self)
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._pc.close()
+        except TimeoutError:
+            self._pc.remove_all_listeners()
+
+    def _later(self, delay_s: float, call: Callable[[], None]) -> None:
+        now = self._loop.time()
+        self._timers = [timer for timer in self._timers if timer.when() > now and not timer.cancelled()]
+        self._timers.append(self._loop.call_later(delay_s, call))
+
+    def _cancel_timers(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+
+def _direction(sends: bool, receives: bool) -> str:
+    if sends:
+        return "sendrecv" if receives else "sendonly"
+    return "recvonly" if receives else "inactive"

@@ -1,0 +1,77 @@
+"""What one connection carries and loses."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pipeline.webrtc.microphone import MicrophoneStats
+
+WINDOW_S = 1.0
+
+
+@dataclass(frozen=True)
+class PeerStats:
+    """One connection.
+
+    Attributes:
+        state: "new", "connecting", "connected", "closed" or "failed".
+        fps_out: Pictures sent in the last second.
+        bitrate_kbps: Of pictures sent in the last second, RTP headers left out.
+        packets_lost: Video packets that the client says it lost, before retransmission.
+        fraction_lost: Share of video packets lost between its last two reports, 0..1.
+        jitter_ms: Of video at the client.
+        round_trip_ms: By RTCP; None before the first report.
+        nacked_packets: Packets that the client asked for again.
+        key_requests: Key frames that it asked for.
+        estimate_kbps: Its estimate of the network (REMB); None where it sends none.
+        queue_depth: Pictures that wait to be sent.
+        queue_overflows: Times that the queue was thrown away.
+        units_dropped: Pictures thrown away for this client.
+        connected_after_s: From the answer to the connection; None before.
+        microphone: None without one.
+    """
+
+    state: str
+    fps_out: float
+    bitrate_kbps: float
+    packets_lost: int
+    fraction_lost: float
+    jitter_ms: float
+    round_trip_ms: float | None
+    nacked_packets: int
+    key_requests: int
+    estimate_kbps: float | None
+    queue_depth: int
+    queue_overflows: int
+    units_dropped: int
+    connected_after_s: float | None
+    microphone: MicrophoneStats | None
+
+
+class SendRate:
+    """Units and bytes of the last second.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._sent: deque[tuple[float, int]] = deque()
+
+    def add(self, size: int) -> None:
+        """A unit of `size` bytes was sent."""
+        self._sent.append((self._clock(), size))
+        self._forget()
+
+    def rates(self) -> tuple[float, float]:
+        """Units per second and kbit/s."""
+        self._forget()
+        return len(self._sent) / WINDOW_S, sum(size for _, size in self._sent) * 8 / 1000 / WINDOW_S
+
+    def _forget(self) -> None:
+        oldest = self._clock() - WINDOW_S
+        while self._sent and self._sent[0][0] <= oldest:
+            self._sent.popleft()

@@ -1,0 +1,300 @@
+"""Everything in which we change how aiortc 1.16 and aioice 0.13 behave, and why. Nothing else touches their private names.
+
+Process-wide, by `apply_patches()`:
+* A dead peer is noticed after five failed consent checks a second apart, about 5 s, instead of 30 s (RFC 7675).
+* Retransmission remembers 1024 packets per stream, 2.6 s at 4 Mbit/s, instead of 128.
+* UDP ports come from a range where one is set (`port_range`), and a machine without any network uses 127.0.0.1.
+
+Per object, by `SenderHook` and `hook_microphone`:
+* A sender takes units that were encoded and cut into payloads once for all viewers, instead of encoding per peer.
+* Key-frame requests (PLI, FIR), the receiver's bit-rate estimate (REMB) and its reports reach us; aiortc drops the first two
+  when packets are passed through.
+* Sender reports map RTP time to the media clock, not to the moment of sending, so that picture and voice agree exactly.
+* Audio goes to our own jitter buffer and decoder: aiortc's stays 280 ms late for good after one lost packet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import aiortc.rtcrtpreceiver
+import aiortc.rtcrtpsender
+import aiortc.rtp
+from aioice import ice
+from aiortc import RTCRtpReceiver, RTCRtpSender
+from aiortc.mediastreams import MediaStreamTrack
+from aiortc.rtcrtpparameters import RTCRtpCodecParameters
+from aiortc.rtcrtpsender import RTCEncodedFrame
+
+from pipeline.webrtc.packets import CLOCK_HZ, EncodedUnit
+
+CONSENT_INTERVAL_S = 1
+CONSENT_FAILURES = 5
+RTP_HISTORY = 1024
+LOOPBACK = "127.0.0.1"
+SENT_REPORTS = 16
+"""Sender reports remembered for the round-trip time."""
+MASK_32 = 0xFFFFFFFF
+
+PRIVATE_NAMES: tuple[tuple[object, str], ...] = (
+    (ice, "CONSENT_INTERVAL"),
+    (ice, "CONSENT_FAILURES"),
+    (ice, "get_host_addresses"),
+    (ice, "asyncio"),
+    (ice.Connection, "get_component_candidates"),
+    (ice.Connection, "query_consent"),
+    (aiortc.rtp, "RTP_HISTORY_SIZE"),
+    (aiortc.rtcrtpsender, "RTP_HISTORY_SIZE"),
+    (aiortc.rtcrtpreceiver, "RTP_HISTORY_SIZE"),
+    (RTCRtpSender, "_next_encoded_frame"),
+    (RTCRtpSender, "_send_keyframe"),
+    (RTCRtpSender, "_send_rtcp"),
+    (RTCRtpSender, "_handle_rtcp_packet"),
+)
+"""What must exist in the installed releases; a test asks for it."""
+SENDER_FIELDS = ("_RTCRtpSender__rtp_timestamp", "_enabled", "_ssrc")
+RECEIVER_FIELDS = ("_RTCRtpReceiver__jitter_buffer", "_RTCRtpReceiver__remote_streams")
+ICE_FIELDS = ("_closing",)
+
+_port_range: ContextVar[range | None] = ContextVar("liveanchor_udp_ports", default=None)
+_applied = False
+
+
+def apply_patches() -> None:
+    """Change the libraries for this process; harmless when repeated."""
+    global _applied
+    if _applied:
+        return
+    _applied = True
+    ice.CONSENT_INTERVAL = CONSENT_INTERVAL_S
+    ice.CONSENT_FAILURES = CONSENT_FAILURES
+    for module in (aiortc.rtp, aiortc.rtcrtpsender):
+        module.RTP_HISTORY_SIZE = RTP_HISTORY  # type: ignore[attr-defined]
+    found = ice.get_host_addresses
+    ice.get_host_addresses = lambda use_ipv4, use_ipv6: found(use_ipv4, use_ipv6) or ([LOOPBACK] if use_ipv4 else [])
+    ice.asyncio = _AsyncioWithPorts("asyncio")  # type: ignore[attr-defined]
+
+
+@contextmanager
+def port_range(first: int, last: int) -> Iterator[None]:
+    """Within it, connections of this task bind UDP ports first..last, both included; any port where both are 0."""
+    token = _port_range.set(range(first, last + 1) if first else None)
+    try:
+        yield
+    finally:
+        _port_range.reset(token)
+
+
+class _AsyncioWithPorts(ModuleType):
+    """What `aioice.ice` sees as `asyncio`. A loop cannot be patched itself: uvloop's takes no attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    def get_running_loop(self) -> Any:
+        """The running loop, or one that knows the range of ports where there is one."""
+        loop, ports = asyncio.get_running_loop(), _port_range.get()
+        return loop if ports is None else _LoopWithPorts(loop, ports)
+
+
+class _LoopWithPorts:
+    def __init__(self, loop: asyncio.AbstractEventLoop, ports: range) -> None:
+        self._loop = loop
+        self._ports = ports
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    async def create_datagram_endpoint(
+        self, factory: Callable[[], Any], local_addr: tuple[str, int], **more: Any
+    ) -> Any:
+        """As the loop's; port 0 becomes a free one of the range.
+
+        Raises:
+            OSError: No port of the range is free.
+        """
+        host, port = local_addr
+        if port:
+            return await self._loop.create_datagram_endpoint(factory, local_addr=local_addr, **more)
+        error: OSError | None = None
+        for candidate in random.sample(self._ports, len(self._ports)):
+            try:
+                return await self._loop.create_datagram_endpoint(factory, local_addr=(host, candidate), **more)
+            except OSError as refused:
+                error = refused
+        raise OSError(f"no UDP port of {self._ports[0]}..{self._ports[-1]} is free at {host}") from error
+
+
+@dataclass
+class SenderCounts:
+    """What a viewer's receiver told about one stream.
+
+    Attributes:
+        units: Units sent.
+        nacked_packets: Packets asked for again.
+        key_requests: PLI and FIR received.
+        fraction_lost: Share of packets lost between the last two reports, 0..1.
+        packets_lost: Total, by the last report.
+        jitter_ms: Interarrival jitter, by the last report.
+        round_trip_ms: By sender and receiver report; None before both.
+        estimate_bps: Last REMB; None before one.
+    """
+
+    units: int = 0
+    nacked_packets: int = 0
+    key_requests: int = 0
+    fraction_lost: float = 0.0
+    packets_lost: int = 0
+    jitter_ms: float = 0.0
+    round_trip_ms: float | None = None
+    estimate_bps: int | None = None
+
+
+@dataclass
+class SenderEvents:
+    """Whom a sender tells; each may be left out.
+
+    Attributes:
+        key_wanted: The receiver needs a key frame.
+        estimate: The receiver's estimate in bit/s.
+        loss: Share of packets lost since the report before, 0..1.
+        sent: A unit was handed to the network.
+    """
+
+    key_wanted: Callable[[], None] = lambda: None
+    estimate: Callable[[int], None] = lambda _: None
+    loss: Callable[[float], None] = lambda _: None
+    sent: Callable[[EncodedUnit], None] = lambda _: None
+
+
+@dataclass
+class SenderHook:
+    """Attached to one `RTCRtpSender` before it starts; its track must yield `EncodedUnit`.
+
+    Attributes:
+        sender: Whose.
+        epoch_ntp: Gives media time 0 as 64-bit NTP time, None while unknown.
+        events: Whom to tell.
+        clock: Monotonic seconds.
+    """
+
+    sender: RTCRtpSender
+    epoch_ntp: Callable[[], int | None]
+    events: SenderEvents
+    clock: Callable[[], float] = time.monotonic
+    counts: SenderCounts = field(default_factory=SenderCounts)
+
+    def __post_init__(self) -> None:
+        sender: Any = self.sender
+        self._clock_hz = CLOCK_HZ[sender.kind]
+        self._last: int | None = None
+        self._origin: int | None = None
+        self._sent_reports: dict[int, float] = {}
+        self._stock_rtcp: Callable[[list[Any]], Awaitable[None]] = sender._send_rtcp
+        self._stock_handler: Callable[[Any], Awaitable[None]] = sender._handle_rtcp_packet
+        sender._next_encoded_frame = self._next_unit
+        sender._send_rtcp = self._send_reports
+        sender._send_keyframe = self._key_wanted
+        sender._handle_rtcp_packet = self._handle_feedback
+
+    async def _next_unit(self, codec: RTCRtpCodecParameters) -> RTCEncodedFrame | None:
+        sender: Any = self.sender
+        if self._last is not None:
+            # The unit before has left completely: its RTP time tells the random number that aiortc adds to ours.
+            self._origin = (sender._RTCRtpSender__rtp_timestamp - self._last) & MASK_32
+        track: MediaStreamTrack = sender.track
+        unit: Any = await track.recv()
+        if not sender._enabled:
+            return None
+        self._last = unit.timestamp
+        self.counts.units += 1
+        self.events.sent(unit)
+        return RTCEncodedFrame(list(unit.payloads), unit.timestamp, None)  # type: ignore[arg-type]  # no audio level known
+
+    async def _send_reports(self, packets: list[Any]) -> None:
+        epoch = self.epoch_ntp()
+        for packet in packets:
+            if isinstance(packet, aiortc.rtp.RtcpSrPacket):
+                if self._origin is None or self._last is None or epoch is None:
+                    return  # nothing sent yet: a report would tie the clocks wrongly
+                ahead = (packet.sender_info.rtp_timestamp - self._origin - self._last) & MASK_32
+                media = self._last + (ahead if ahead < 2**31 else ahead - 2**32)
+                ntp = epoch + (media << 32) // self._clock_hz
+                packet.sender_info.ntp_timestamp = ntp & 0xFFFFFFFFFFFFFFFF
+                self._sent_reports[(ntp >> 16) & MASK_32] = self.clock()
+                while len(self._sent_reports) > SENT_REPORTS:
+                    self._sent_reports.pop(next(iter(self._sent_reports)))
+        await self._stock_rtcp(packets)
+
+    def _key_wanted(self) -> None:
+        self.counts.key_requests += 1
+        self.events.key_wanted()
+
+    async def _handle_feedback(self, packet: Any) -> None:
+        rtp = aiortc.rtp
+        if isinstance(packet, rtp.RtcpRrPacket | rtp.RtcpSrPacket):
+            for report in packet.reports:
+                if report.ssrc == self.sender._ssrc:
+                    self._handle_report(report)
+        elif isinstance(packet, rtp.RtcpRtpfbPacket) and packet.fmt == rtp.RTCP_RTPFB_NACK:
+            self.counts.nacked_packets += len(packet.lost)
+        elif isinstance(packet, rtp.RtcpPsfbPacket) and packet.fmt == rtp.RTCP_PSFB_APP:
+            self._handle_estimate(packet.fci)
+        await self._stock_handler(packet)
+
+    def _handle_report(self, report: Any) -> None:
+        counts = self.counts
+        counts.fraction_lost = report.fraction_lost / 256
+        counts.packets_lost = report.packets_lost
+        counts.jitter_ms = report.jitter * 1000 / self._clock_hz
+        sent_at = self._sent_reports.get(report.lsr)
+        if sent_at is not None:
+            counts.round_trip_ms = max(0.0, (self.clock() - sent_at - report.dlsr / 65536) * 1000)
+        self.events.loss(counts.fraction_lost)
+
+    def _handle_estimate(self, payload: bytes) -> None:
+        try:
+            bits_per_second, ssrcs = aiortc.rtp.unpack_remb_fci(payload)
+        except ValueError:
+            return
+        if self.sender._ssrc in ssrcs:
+            self.counts.estimate_bps = bits_per_second
+            self.events.estimate(bits_per_second)
+
+
+class _PacketTap:
+    """Stands where aiortc expects a jitter buffer; lets no frame through to its decoder."""
+
+    def __init__(self, take: Callable[[int, int, bytes], None]) -> None:
+        self._take = take
+
+    def add(self, packet: Any) -> tuple[bool, None]:
+        self._take(packet.sequence_number, packet.timestamp, packet._data)
+        return False, None
+
+
+def hook_microphone(receiver: RTCRtpReceiver, take: Callable[[int, int, bytes], None]) -> None:
+    """Have a receiver's packets handed to `take(sequence, rtp_timestamp, payload)` in order of arrival, undecoded.
+
+    aiortc's decoder and the track's unbounded queue stay empty; reports to the sender go on as before.
+    """
+    receiver._RTCRtpReceiver__jitter_buffer = _PacketTap(take)  # type: ignore[attr-defined]
+
+
+def packets_lost_by_receiver(receiver: RTCRtpReceiver) -> int:
+    """Packets of the incoming stream that never came."""
+    streams: dict[int, Any] = receiver._RTCRtpReceiver__remote_streams  # type: ignore[attr-defined]
+    return sum(int(stream.packets_lost) for stream in streams.values())
+
+
+def consent_lost(ice_connection: object) -> bool:
+    """Whether an aioice connection has closed itself, as it does when the other side stops answering."""
+    return bool(ice_connection._closing)  # type: ignore[attr-defined]

@@ -1,0 +1,186 @@
+"""Session descriptions as text: what an offer holds, what we answer, candidates that trickle."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from aiortc.sdp import SessionDescription
+
+from kernels.errors import InvalidInputError
+from pipeline.webrtc.errors import NoCommonCodecError
+
+MAX_SDP_BYTES = 64_000
+MAX_MEDIA = 12
+MAX_CANDIDATES = 64
+"""Candidates that one description or one trickle may hold; browsers send fewer than ten."""
+CANDIDATE = "a=candidate:"
+HOST_FIELD, TYPE_FIELD = 4, 7
+"""Positions in a candidate line (RFC 8839, section 5.1)."""
+CONSTRAINED_BASELINE = "42e0"
+
+
+@dataclass(frozen=True)
+class OfferedMedia:
+    """What an offer asks for.
+
+    Attributes:
+        kinds: Of its sections in order: "video", "audio", "application".
+        wants_video: The first video section receives.
+        wants_audio: The first audio section receives.
+        sends_audio: The first audio section sends.
+        has_data: There is a section for data channels.
+    """
+
+    kinds: tuple[str, ...]
+    wants_video: bool
+    wants_audio: bool
+    sends_audio: bool
+    has_data: bool
+
+
+@dataclass(frozen=True)
+class TrickledCandidate:
+    """One ICE candidate that came after the offer.
+
+    Attributes:
+        candidate: `candidate:...` as browsers write it; empty means that no more will come.
+        sdp_mid: Which section, by its name.
+        sdp_mline_index: Which section, by its position.
+    """
+
+    candidate: str
+    sdp_mid: str | None = None
+    sdp_mline_index: int | None = None
+
+
+def read_offer(sdp: str, kind: str = "offer") -> OfferedMedia:
+    """Check an offer and say what it asks for.
+
+    Raises:
+        InvalidInputError: Not an offer, too long, or not understood.
+        NoCommonCodecError: No video section that receives H.264.
+    """
+    if kind != "offer":
+        raise InvalidInputError("type", kind[:40], "offer")
+    if not sdp or len(sdp) > MAX_SDP_BYTES:
+        raise InvalidInputError("sdp", f"{len(sdp)} characters", f"1 to {MAX_SDP_BYTES}")
+    try:
+        description = SessionDescription.parse(sdp)
+    except (ValueError, IndexError, KeyError, AttributeError, AssertionError, TypeError) as error:
+        raise InvalidInputError("sdp", _shown(sdp), "a session description (RFC 8866)") from error
+    media = description.media
+    if not media or len(media) > MAX_MEDIA:
+        raise InvalidInputError("sdp", f"{len(media)} media sections", f"1 to {MAX_MEDIA}")
+    for section in media:
+        if section.ice is None or not section.ice.usernameFragment or not section.ice.password:
+            raise InvalidInputError("sdp", "no ICE user name or password", "an offer made by a WebRTC client")
+        if section.dtls is None or not section.dtls.fingerprints:
+            raise InvalidInputError("sdp", "no DTLS fingerprint", "an offer made by a WebRTC client")
+    video = next((section for section in media if section.kind == "video"), None)
+    audio = next((section for section in media if section.kind == "audio"), None)
+    if video is None or video.direction not in ("recvonly", "sendrecv"):
+        raise NoCommonCodecError("sdp", "no video section that receives", "one that receives H.264")
+    if not any(codec.mimeType.lower() == "video/h264" for codec in video.rtp.codecs):
+        got = ", ".join(sorted({codec.name for codec in video.rtp.codecs})) or "no codec"
+        raise NoCommonCodecError("sdp", got, "H.264 with packetization-mode=1")
+    return OfferedMedia(
+        kinds=tuple(section.kind for section in media),
+        wants_video=True,
+        wants_audio=audio is not None and audio.direction in ("recvonly", "sendrecv"),
+        sends_audio=audio is not None and audio.direction in ("sendonly", "sendrecv"),
+        has_data=any(section.kind == "application" for section in media),
+    )
+
+
+def usable_offer(sdp: str) -> str:
+    """The offer without candidates that cannot be used: names to be resolved (`.local`, one second each) and TCP.
+
+    A peer that hides behind such a name is found all the same, by its own first check.
+    """
+    kept, candidates = [], 0
+    for line in sdp.splitlines():
+        if line.startswith(CANDIDATE):
+            candidates += 1
+            if candidates > MAX_CANDIDATES or not usable_candidate(line[2:]):
+                continue
+        kept.append(line)
+    return "\r\n".join(kept) + "\r\n"
+
+
+def usable_candidate(candidate: str) -> bool:
+    """Whether a candidate is UDP with an address, not a name."""
+    parts = candidate.split()
+    if len(parts) <= TYPE_FIELD or parts[2].lower() != "udp":
+        return False
+    try:
+        ipaddress.ip_address(parts[HOST_FIELD])
+    except ValueError:
+        return False
+    return True
+
+
+def public_answer(sdp: str, public_ip: str) -> str:
+    """The answer as seen from outside: host candidates of the public address's family carry it, each port once."""
+    if not public_ip:
+        return sdp
+    version = ipaddress.ip_address(public_ip).version
+    kept: list[str] = []
+    seen: set[tuple[str, ...]] = set()
+    for line in sdp.splitlines():
+        if line.startswith("m="):
+            seen.clear()
+        if line.startswith(CANDIDATE):
+            parts = line.split()
+            if parts[TYPE_FIELD] == "host" and ipaddress.ip_address(parts[HOST_FIELD]).version == version:
+                parts[HOST_FIELD] = public_ip
+                line = " ".join(parts)
+            key = tuple(parts[1:3] + parts[4:6])
+            if key in seen:
+                continue
+            seen.add(key)
+        elif line.startswith(f"c=IN IP{version} "):
+            line = f"c=IN IP{version} {public_ip}"
+        kept.append(line)
+    return "\r\n".join(kept) + "\r\n"
+
+
+def profile_level_id(level: str) -> str:
+    """Constrained Baseline of a level, as RFC 6184 writes it: `42e028` for level 4.0."""
+    return f"{CONSTRAINED_BASELINE}{round(float(level) * 10):02x}"
+
+
+def read_fragment(text: str) -> list[TrickledCandidate | None]:
+    """Candidates of an `application/trickle-ice-sdpfrag` body (RFC 8840); None stands for their end.
+
+    Raises:
+        InvalidInputError: Too long.
+    """
+    if len(text) > MAX_SDP_BYTES:
+        raise InvalidInputError("body", f"{len(text)} characters", f"at most {MAX_SDP_BYTES}")
+    found: list[TrickledCandidate | None] = []
+    mid: str | None = None
+    section = -1
+    ended = False
+    for line in text.splitlines():
+        if line.startswith("m="):
+            section, mid = section + 1, None
+        elif line.startswith("a=mid:"):
+            mid = line[len("a=mid:") :].strip()
+        elif line.startswith(CANDIDATE) and len(found) < MAX_CANDIDATES:
+            index = max(section, 0) if mid is None else None
+            found.append(TrickledCandidate(line[2:].strip(), mid, index))
+        elif line.startswith("a=end-of-candidates"):
+            ended = True
+    return [*found, None] if ended else found
+
+
+def fragment_restarts_ice(text: str, offer_sdp: str) -> bool:
+    """Whether a fragment carries another ICE user name than the offer: a restart, which aiortc cannot do (HTTP 422)."""
+    named = {line.strip() for line in text.splitlines() if line.startswith("a=ice-ufrag:")}
+    return bool(named) and not named <= {line.strip() for line in offer_sdp.splitlines()}
+
+
+def _shown(sdp: str) -> str:
+    """The first words of a description that is none; nothing secret stands there."""
+    return repr(sdp.splitlines()[0][:40]) if sdp.splitlines() else "nothing"

@@ -1,0 +1,193 @@
+"""A session and clients for tests of the transport: ticks in real time, aiortc as the client, one process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from fractions import Fraction
+from typing import Any
+
+import av
+import numpy as np
+from aiortc import MediaStreamTrack, RTCConfiguration, RTCPeerConnection, RTCRtpReceiver, RTCSessionDescription
+from aiortc.mediastreams import MediaStreamError
+from aiortc.rtp import RtcpSrPacket
+
+from pipeline.config import EncoderSettings
+from pipeline.live.contracts import VideoTick, VoiceTick
+from pipeline.live.settings import RtcSettings
+from pipeline.types import Nv12Canvas, Nv12Rect
+from pipeline.webrtc.hub import LiveHub
+from pipeline.webrtc.rtc_patches import apply_patches
+
+SIDE = 128
+BLOCK = 16
+ENCODER = EncoderSettings(prefer="x264", threads=1)
+RTC = RtcSettings()
+
+
+def grey_canvas(side: int = SIDE) -> Nv12Canvas:
+    return Nv12Canvas(np.full((side, side), 126, np.uint8), np.full((side // 2, side), 128, np.uint8))
+
+
+def numbered_rect(index: int, side: int = SIDE) -> Nv12Rect:
+    """A rectangle whose 8 x 2 blocks spell `index` in black and white."""
+    y = np.zeros((2 * BLOCK, side), np.uint8)
+    for bit in range(16):
+        row, column = divmod(bit, side // BLOCK)
+        y[row * BLOCK : (row + 1) * BLOCK, column * BLOCK : (column + 1) * BLOCK] = 235 if index >> bit & 1 else 16
+    return Nv12Rect(0, 32, side, 2 * BLOCK, y, np.full((BLOCK, side), 128, np.uint8))
+
+
+def number_of(luma: np.ndarray) -> int:
+    """What a decoded picture spells."""
+    value = 0
+    for bit in range(16):
+        row, column = divmod(bit, luma.shape[1] // BLOCK)
+        block = luma[32 + row * BLOCK + 4 : 32 + row * BLOCK + 12, column * BLOCK + 4 : column * BLOCK + 12]
+        value |= int(block.mean() > 125) << bit
+    return value
+
+
+class Ticker:
+    """Drives a hub as a session does: one tick per frame, in real time."""
+
+    def __init__(self, hub: LiveHub, fps: int, voice: Callable[[int], np.ndarray] | None = None) -> None:
+        self.hub = hub
+        self.fps = fps
+        self.index = 0
+        self.repeats = False
+        self._voice = voice or (lambda start: np.zeros(16_000 // fps, np.float32))
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        began = time.monotonic()
+        while True:
+            rect = None if self.repeats else numbered_rect(self.index)
+            self.hub.video(VideoTick(self.index, self.index / self.fps, rect))
+            samples = 16_000 // self.fps
+            self.hub.voice(VoiceTick(self._voice(self.index * samples), self.index * samples, False))
+            self.index += 1
+            await asyncio.sleep(max(0.0, began + self.index / self.fps - time.monotonic()))
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+
+@asynccontextmanager
+async def running_hub(fps: int = 25, **more: Any) -> AsyncIterator[tuple[LiveHub, Ticker]]:
+    voice = more.pop("voice", None)
+    hub = LiveHub(grey_canvas(), fps, more.pop("encoder", ENCODER), more.pop("rtc", RTC), **more)
+    ticker = Ticker(hub, fps, voice)
+    try:
+        yield hub, ticker
+    finally:
+        await ticker.stop()
+        await hub.close()
+
+
+class Tone(MediaStreamTrack):
+    """A microphone: a steady tone, optionally in two channels, paced by the clock."""
+
+    kind = "audio"
+
+    def __init__(self, hz: float = 440.0, level: float = 0.5, layout: str = "mono") -> None:
+        super().__init__()
+        self._hz, self._level, self._layout = hz, level, layout
+        self._count = 0
+        self._began: float | None = None
+
+    async def recv(self) -> av.AudioFrame:
+        if self._began is None:
+            self._began = time.monotonic()
+        await asyncio.sleep(max(0.0, self._began + self._count * 0.02 - time.monotonic()))
+        places = np.arange(self._count * 960, (self._count + 1) * 960)
+        wave = np.rint(self._level * 32767 * np.sin(2 * np.pi * self._hz * places / 48_000)).astype(np.int16)
+        data = wave[None] if self._layout == "mono" else np.repeat(wave, 2)[None]
+        frame = av.AudioFrame.from_ndarray(data, format="s16", layout=self._layout)
+        frame.sample_rate, frame.pts, frame.time_base = 48_000, self._count * 960, Fraction(1, 48_000)
+        self._count += 1
+        return frame
+
+
+class Client:
+    """An aiortc peer that offers, receives and remembers."""
+
+    def __init__(
+        self, *, audio: str | None = "recvonly", video: str = "recvonly", microphone: MediaStreamTrack | None = None
+    ) -> None:
+        apply_patches()
+        self.pc = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+        self.pictures: list[av.VideoFrame] = []
+        self.sound: list[av.AudioFrame] = []
+        self.times: list[float] = []
+        self.reports: dict[str, list[tuple[int, int]]] = {"video": [], "audio": []}
+        self.messages: list[str] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        transceiver = self.pc.addTransceiver("video", direction=video)
+        capabilities = RTCRtpReceiver.getCapabilities("video").codecs
+        transceiver.setCodecPreferences([one for one in capabilities if one.mimeType in ("video/H264", "video/rtx")])
+        if microphone is not None:
+            self.pc.addTrack(microphone)
+        elif audio is not None:
+            self.pc.addTransceiver("audio", direction=audio)
+        self.pc.on("track", self._track)
+
+    def channel(self, label: str = "events") -> Any:
+        channel = self.pc.createDataChannel(label)
+        channel.on("message", self.messages.append)
+        return channel
+
+    def _track(self, track: MediaStreamTrack) -> None:
+        self._tasks.append(asyncio.get_running_loop().create_task(self._drain(track)))
+
+    async def _drain(self, track: MediaStreamTrack) -> None:
+        with suppress(MediaStreamError):
+            while True:
+                frame: Any = await track.recv()
+                if track.kind == "video":
+                    self.times.append(time.monotonic())
+                    self.pictures.append(frame)
+                else:
+                    self.sound.append(frame)
+
+    async def offer(self) -> str:
+        await self.pc.setLocalDescription(await self.pc.createOffer())
+        return str(self.pc.localDescription.sdp)
+
+    async def accept(self, answer: str) -> None:
+        await self.pc.setRemoteDescription(RTCSessionDescription(answer, "answer"))
+        for receiver in self.pc.getReceivers():
+            self._watch_reports(receiver)
+
+    def _watch_reports(self, receiver: Any) -> None:
+        stock = receiver._handle_rtcp_packet
+        kind = receiver._RTCRtpReceiver__kind
+
+        async def handle(packet: Any) -> None:
+            if isinstance(packet, RtcpSrPacket):
+                self.reports[kind].append((packet.sender_info.ntp_timestamp, packet.sender_info.rtp_timestamp))
+            await stock(packet)
+
+        receiver._handle_rtcp_packet = handle
+
+    @property
+    def video_receiver(self) -> Any:
+        return next(one for one in self.pc.getReceivers() if one._RTCRtpReceiver__kind == "video")
+
+    async def close(self) -> None:
+        await self.pc.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    """Wait for something that another task brings about."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.005)
