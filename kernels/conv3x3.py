@@ -29,7 +29,7 @@ class Conv3x3:
     """Constants of one convolution.
 
     Attributes:
-        weight: (9, i, o): taps row by row, then input, then output channels; i a multiple of 8, o of 16.
+        weight: (9, i, o): taps row by row, then input, then output channels; i 8 or a multiple of 16, o one of 16.
         bias: float32 (o,).
         slope: float32 (o,), 1 for no activation.
         stride: 1 or 2.
@@ -66,7 +66,7 @@ def make_conv3x3(weight: Tensor, bias: Tensor, slope: Tensor | float = 1.0, stri
     slopes = slope if isinstance(slope, Tensor) else torch.full_like(bias, slope)
     if slopes.shape != bias.shape:
         raise ShapeError("slope", str(tuple(slopes.shape)), str(tuple(bias.shape)))
-    more_out, more_in = -weight.shape[0] % 16, -weight.shape[1] % 8
+    more_out, more_in = -weight.shape[0] % 16, -weight.shape[1] % (8 if weight.shape[1] <= 8 else 16)
     padded = F.pad(weight.float(), (0, 0, 0, 0, 0, more_in, 0, more_out))
     taps = padded.permute(2, 3, 1, 0).reshape(9, padded.shape[1], padded.shape[0]).contiguous()
     return Conv3x3(taps, F.pad(bias.float(), (0, more_out)), F.pad(slopes.float(), (0, more_out)), stride)

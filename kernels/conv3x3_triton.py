@@ -1,7 +1,7 @@
 """Triton body of `conv3x3`: an implicit matrix product, one program makes BM output pixels by BN output channels.
 
-Casts: tiles of the input type, sums in fp32, rounded once at the end. Masks: pixels beyond the picture read 0; the overhang of a tile in
-pixels or channels is neither read nor written. Offsets fit 32 bits (checked by `launch`).
+Casts: tiles of the input type, sums in fp32, rounded once at the end. Masks: pixels beyond the picture read 0; the overhang
+of a tile in pixels or channels is neither read nor written. Offsets fit 32 bits (checked by `launch`).
 """
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
@@ -41,8 +41,8 @@ def _conv3x3_kernel(
     w,
     out_h,
     out_w,
-    I: tl.constexpr,
-    O: tl.constexpr,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
     STRIDE: tl.constexpr,
     ORDER: tl.constexpr,
     BM: tl.constexpr,
@@ -66,16 +66,16 @@ def _conv3x3_kernel(
         dy = tap // 3
         dx = tap % 3
         inside = (pixel < pixels) & (y + dy >= 0) & (y + dy < h) & (x + dx >= 0) & (x + dx < w)
-        a_at = x_ptr + (base + dy * w + dx)[:, None] * I + i[None, :]
-        a = tl.load(a_at, mask=inside[:, None] & (i < I)[None, :], other=0.0)
-        b_at = weight_ptr + (tap * I + i)[:, None] * O + o[None, :]
-        b = tl.load(b_at, mask=(i < I)[:, None] & (o < O)[None, :], other=0.0)
+        a_at = x_ptr + (base + dy * w + dx)[:, None] * IN + i[None, :]
+        a = tl.load(a_at, mask=inside[:, None] & (i < IN)[None, :], other=0.0)
+        b_at = weight_ptr + (tap * IN + i)[:, None] * OUT + o[None, :]
+        b = tl.load(b_at, mask=(i < IN)[:, None] & (o < OUT)[None, :], other=0.0)
         total = tl.dot(a, b, total, input_precision="ieee")
-    bias = tl.load(bias_ptr + o, mask=o < O, other=0.0)
-    slope = tl.load(slope_ptr + o, mask=o < O, other=0.0)
+    bias = tl.load(bias_ptr + o, mask=o < OUT, other=0.0)
+    slope = tl.load(slope_ptr + o, mask=o < OUT, other=0.0)
     value = total + bias[None, :]
-    at = pixel[:, None] * O + o[None, :]
-    valid = (pixel < pixels)[:, None] & (o < O)[None, :]
+    at = pixel[:, None] * OUT + o[None, :]
+    valid = (pixel < pixels)[:, None] & (o < OUT)[None, :]
     if ORDER == 1:
         value += tl.load(residual_ptr + at, mask=valid, other=0.0).to(tl.float32)
     value = tl.where(value > 0, value, value * slope[None, :])
@@ -128,8 +128,8 @@ def launch(
             x.shape[2],
             shape[1],
             shape[2],
-            I=inputs,
-            O=outputs,
+            IN=inputs,
+            OUT=outputs,
             STRIDE=conv.stride,
             ORDER=_ORDERS[order],
             BM=cut.pixels,

@@ -1,0 +1,92 @@
+"""The fast way of running an interpolation network on a GPU: folded, half precision, one CUDA graph per size and batch."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from engines.cuda_graphs import BucketedGraph
+from engines.networks.rife.ifnet import IFNet
+from engines.rife.folded import FoldedIFNet, fold
+
+BUCKETS: Final = (1, 2, 4, 8, 16)
+SIZES_KEPT: Final = 2
+"""Frame sizes whose graphs are kept; a session's crops have one size, and sessions share it."""
+
+
+class FastEngine:
+    """Runs a folded network; see `engines.rife.interpolator.Engine`.
+
+    Convolutions take and give half precision and sum in float32; flow, positions, logits and weights of samples are float32
+    throughout.
+
+    Args:
+        network: In eval mode.
+        device: A GPU; a CPU runs the kernels' references, for tests.
+        dtype: Of convolutions and of encoded frames.
+        buckets: Batch sizes that are captured, ascending.
+
+    Raises:
+        UnsupportedNetworkError: Ensembles and fractional scales: use the eager engine.
+    """
+
+    def __init__(
+        self,
+        network: IFNet,
+        device: torch.device | str,
+        dtype: torch.dtype = torch.float16,
+        buckets: tuple[int, ...] = BUCKETS,
+    ) -> None:
+        self._device = torch.device(device)
+        self._buckets = buckets
+        with torch.inference_mode():
+            self.folded: FoldedIFNet = fold(network.float()).to(self._device, dtype)
+        self._graphs: OrderedDict[tuple[str, int, int], BucketedGraph] = OrderedDict()
+
+    def encode(self, frames: Tensor) -> Tensor:
+        """Sides (n, H, W, 8): picture, features, zero; channels last, zero-padded."""
+        height, width = frames.shape[1:3]
+
+        def example(count: int) -> tuple[Tensor, ...]:
+            return (torch.randint(0, 256, (count, height, width, 3), dtype=torch.uint8),)
+
+        return self._run("encode", height, width, self.folded.encode, example, frames)
+
+    def between(self, before: Tensor, after: Tensor, times: Tensor, height: int, width: int) -> Tensor:
+        """One frame per pair and time, rounded."""
+        rows, columns = before.shape[1:3]
+
+        def example(count: int) -> tuple[Tensor, ...]:
+            side = torch.rand((count, rows, columns, 8), dtype=before.dtype)
+            return side, side.flip(0), torch.full((count,), 0.5)
+
+        def work(first: Tensor, second: Tensor, at: Tensor) -> Tensor:
+            return self.folded.between(first, second, at, height, width)
+
+        return self._run("between", height, width, work, example, before, after, times)
+
+    def _run(
+        self,
+        kind: str,
+        height: int,
+        width: int,
+        work: Callable[..., Tensor],
+        example: Callable[[int], tuple[Tensor, ...]],
+        *inputs: Tensor,
+    ) -> Tensor:
+        key = (kind, height, width)
+        graph = self._graphs.get(key)
+        if graph is None:
+            graph = BucketedGraph(work, example, self._buckets, self._device)
+            self._graphs[key] = graph
+            while len(self._graphs) > 2 * SIZES_KEPT:
+                self._graphs.popitem(last=False)
+        self._graphs.move_to_end(key)
+        made = graph(*inputs)
+        if not isinstance(made, Tensor):
+            raise TypeError("one tensor was expected")
+        return made
