@@ -42,6 +42,8 @@ class DittoAudioFeatures:
     def window(self, window: F32, first_row: int) -> FeatureRows:
         """Rows of one hop: float32 (window_samples,) -> (2 * hop_frames, 1024) at 50 Hz.
 
+        A window longer by n times 3200 samples gives 10 * n rows more; files ask so.
+
         Raises:
             ShapeError: Wrong length.
         """
@@ -50,21 +52,21 @@ class DittoAudioFeatures:
     def windows(self, items: Sequence[tuple[F32, int]]) -> list[FeatureRows]:
         """Rows of one hop of several sessions; see `window`."""
         for window, _ in items:
-            if window.shape != (self.window_samples,):
-                raise ShapeError("window", str(window.shape), f"({self.window_samples},)")
+            more = window.size - self.window_samples
+            if window.ndim != 1 or more < 0 or more % HOP_SAMPLES:
+                raise ShapeError("window", str(window.shape), f"({self.window_samples},) or {HOP_SAMPLES} * n more")
+        counts = [(window.size - WINDOW_SAMPLES) // HOP_SAMPLES + 1 for window, _ in items]
         pieces = [
             np.ascontiguousarray(clean[start * HOP_SAMPLES : start * HOP_SAMPLES + WINDOW_SAMPLES])
-            for clean in (clean_pcm(window) for window, _ in items)
-            for start in range(self._windows)
+            for count, clean in zip(counts, (clean_pcm(window) for window, _ in items), strict=True)
+            for start in range(count)
         ]
-        kept = [rows[ROWS_KEPT] for rows in self._encode_all(pieces)]
+        kept = iter([rows[ROWS_KEPT] for rows in self._encode_all(pieces)])
         return [
             FeatureRows(
-                np.concatenate(kept[i * self._windows : (i + 1) * self._windows]).astype(np.float32),
-                FEATURE_RATE_HZ,
-                first_row,
+                np.concatenate([next(kept) for _ in range(count)]).astype(np.float32), FEATURE_RATE_HZ, first_row
             )
-            for i, (_, first_row) in enumerate(items)
+            for count, (_, first_row) in zip(counts, items, strict=True)
         ]
 
 

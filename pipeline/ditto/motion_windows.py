@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 
@@ -57,6 +57,21 @@ class WindowSettings:
         return min(self.overlap, self.new_frames) if self.online else self.overlap
 
 
+@dataclass(frozen=True)
+class TrackState:
+    """A `MotionTrack` between two windows.
+
+    Attributes:
+        motion: float32 (n, 265), the motion that is still kept.
+        base: Absolute frame of its first row.
+        windows: Windows so far.
+    """
+
+    motion: F32
+    base: int = 0
+    windows: int = 0
+
+
 class MotionTrack:
     """The motion so far and what the next window continues from.
 
@@ -98,6 +113,33 @@ class MotionTrack:
     def read(self, start: int, count: int) -> F32:
         """Up to `count` frames from absolute frame `start` on, inside the limits, (n, 265)."""
         return self._limited(self._motion[start - self._base : start - self._base + count])
+
+    @property
+    def settled(self) -> int:
+        """Frames that no later window changes."""
+        return 0 if self._windows == 0 else self.length - self._settings.fuse_frames
+
+    def final(self, start: int, stop: int, frames: int) -> F32:
+        """Frames start..stop of what `finished(frames)` gives, as soon as they and their neighbours are settled."""
+        half = self._settings.smooth_width // 2 if self._settings.smooth_width > 1 else 0
+        out = self._motion[start - self._base : stop - self._base].copy()
+        for frame in range(start, stop) if half else ():
+            window = self._motion[max(0, frame - half) - self._base : min(frame + half + 1, frames) - self._base]
+            out[frame - start, _POSE_DIMS] = window[:, _POSE_DIMS].mean(axis=0)
+        return self._limited(out)
+
+    def state(self) -> TrackState:
+        """What `resume` goes on from."""
+        return TrackState(self._motion, self._base, self._windows)
+
+    @classmethod
+    def resume(cls, settings: WindowSettings, source: F32, state: TrackState) -> Self:
+        """The track that gave this state."""
+        track = cls(settings, source)
+        track._motion, track._base, track._windows = state.motion.copy(), state.base, state.windows
+        if state.windows:
+            track.condition_frame = track._next_condition()
+        return track
 
     def finished(self, frames: int) -> F32:
         """A whole clip (offline): cut to `frames`, smoothed once more over everything, inside the limits."""
