@@ -193,14 +193,15 @@ def flat_convolution_torch(
     if row_scale is not None:
         y = y * from_flat(row_scale[:, None], shape)
     flat = to_flat(y.to(dtype or x.dtype))
-    return flat if planes == 1 else flat.unflatten(1, (planes, -1)).transpose(0, 1).contiguous()
+    return flat if planes == 1 else flat.reshape(shape.rows, planes, -1).transpose(0, 1).contiguous()
 
 
 def flat_modulated_convolution_torch(
     x: Tensor, weight: Tensor, bias: Tensor, shape: FlatShape, normed: Normed, *, slope: float = 1.0, shift: bool = True
 ) -> Tensor:
     """`flat_modulated_convolution` in plain torch."""
-    parts = (_convolved(x, weight, shape, 3).float() + bias.float()).unflatten(-1, (-1, 2 if shift else 1))
+    raw = _convolved(x, weight, shape, 3).float() + bias.float()
+    parts = raw.reshape(*raw.shape[:-1], -1, 2 if shift else 1)
     statistics = normed.statistics
     z = from_flat(normed.flat, normed.shape).float()
     z = (z - statistics.mean[:, None, None]) * statistics.rstd[:, None, None]

@@ -58,7 +58,6 @@ def _norm_linear_kernel(
     ROTATE: tl.constexpr,
     GELU: tl.constexpr,
     BLOCK_K: tl.constexpr,
-    WHOLE_K: tl.constexpr,
     BM: tl.constexpr,
     BN: tl.constexpr,
     STAGES: tl.constexpr,
@@ -70,12 +69,22 @@ def _norm_linear_kernel(
     position = row % length
     rows_x = x_ptr + row[:, None] * k
 
-    whole = tl.arange(0, WHOLE_K)
-    inside = row_in[:, None] & (whole[None, :] < k)
-    x_all = tl.load(rows_x + whole[None, :], mask=inside, other=0.0)
-    mean = tl.sum(x_all, axis=1) / k
-    centred = tl.where(inside, x_all - mean[:, None], 0.0)
-    scale = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1) / k + eps)
+    mean = tl.zeros((BM,), dtype=tl.float32)
+    before = 0.0
+    spread = tl.zeros((BM,), dtype=tl.float32)  # sum of squared distances from the mean, merged part by part
+    for start in tl.range(0, k, BLOCK_K):
+        at = start + tl.arange(0, BLOCK_K)
+        tile = row_in[:, None] & (at < k)[None, :]
+        count = tl.minimum(k - start, BLOCK_K) * 1.0
+        x = tl.load(rows_x + at[None, :], mask=tile, other=0.0)
+        part = tl.sum(x, axis=1) / count
+        centred = tl.where(tile, x - part[:, None], 0.0)
+        away = part - mean
+        share = count / (before + count)
+        mean += away * share
+        spread += tl.sum(centred * centred, axis=1) + away * away * before * share
+        before += count
+    scale = 1.0 / tl.sqrt(spread / k + eps)
 
     turns = row_in & (tl.program_id(0) * BN + tl.zeros_like(row) < rotated)
     total = tl.zeros((BM, BN), dtype=tl.float32)
@@ -166,7 +175,6 @@ def launch(
             ROTATE=rotated > 0,
             GELU=gelu,
             BLOCK_K=max(MIN_COLUMNS, min(tiling.depth, triton.next_power_of_2(k))),
-            WHOLE_K=triton.next_power_of_2(k),
             BM=tiling.rows,
             BN=columns,
             STAGES=tiling.stages,
