@@ -1,0 +1,44 @@
+"""The RIFE benchmark's measures, on the CPU with small pictures."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+import torch
+
+from benchmarks import rife
+from benchmarks.record import RunInfo
+from engines.networks import build
+from engines.networks.rife.ifnet import IFNet
+from engines.rife import Interpolator
+
+RUN = RunInfo(device="cpu", cpu="x", torch="2", commit="unknown", date=date(2026, 1, 1), command="x")
+
+
+def test_a_step_of_the_mean_is_seen() -> None:
+    class Brighter:
+        def encode(self, frames: torch.Tensor) -> torch.Tensor:
+            return frames
+
+        def between(self, before: torch.Tensor, after: torch.Tensor, times: torch.Tensor, h: int, w: int) -> torch.Tensor:
+            return before + 1
+
+    network = build("rife/mini")
+    assert isinstance(network, IFNet)
+    stills = np.full((2, 16, 16, 3), 100, np.uint8)
+    record = rife.still_record(RUN, Interpolator(network, "x", engine=Brighter()), stills, "rife_still_luma_step")
+    assert abs(record.value - 1.0) < 1e-6 and record.n == 2
+
+
+def test_precision_is_against_the_unrounded_float32_result() -> None:
+    record = rife.psnr_record(RUN, "4.9", rife.frames_of(2, 64), "cpu")
+    assert 55.0 < record.value < 59.5 and record.n == 2
+
+
+def test_the_timed_work_makes_the_frames_of_the_interpolator() -> None:
+    network, frames = rife.formula_network("4.6"), rife.frames_of(3, 64)
+    made = rife.fast_work(network, frames, 2, "cpu")()
+    wanted = Interpolator(network, "x").interpolate(frames[:2], frames[1:], [0.5, 0.5])
+    assert isinstance(made, torch.Tensor)
+    assert (made.int() - wanted.int()).abs().max() <= 2
