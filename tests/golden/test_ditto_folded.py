@@ -6,11 +6,14 @@ import pytest
 import torch
 
 from engines.ditto.dense_motion_core import SPARSE, DenseMotionCore
+from engines.ditto.fast.decoder import FastDecoder
 from engines.ditto.fused_post_warp_decoder import FusedPostWarpDecoder, instance_norm
 from engines.networks.ditto.decoder import SpadeDecoder
 from engines.networks.ditto.dense_motion import sample_volume
 from engines.networks.ditto.warp_network import WarpNetwork
+from kernels.flat_maps import FlatShape, to_flat
 from kernels.grid_sample_3d import grid_sample_3d
+from kernels.shuffled_pixels import shuffled_picture
 from tests.golden.support import filled, normal, uniform
 
 
@@ -54,3 +57,21 @@ def test_post_warp_decoder_is_post_warp_and_decoder() -> None:
 def test_instance_norm_is_torchs() -> None:
     x = normal("folded/norm", (2, 5, 9, 7), 3.0) + 20.0
     torch.testing.assert_close(instance_norm(x), torch.nn.functional.instance_norm(x), atol=1e-5, rtol=0)
+
+
+def test_the_fast_decoder_is_post_warp_and_decoder() -> None:
+    warp, decoder = filled("warp_network"), filled("decoder")
+    assert isinstance(warp, WarpNetwork) and isinstance(decoder, SpadeDecoder)
+    warped = sample_volume(
+        normal("warp_network/feature_3d", (1, 32, 16, 64, 64)),
+        uniform("folded/grid", (1, 16, 64, 64, 3), -1.0, 1.0),
+    )
+    occlusion = uniform("folded/occlusion", (1, 1, 64, 64), 0.0, 1.0)
+    shape = FlatShape(1, 64, 64)
+    by_depth = to_flat(warped.permute(0, 3, 4, 2, 1).flatten(3)).contiguous()
+    logits = FastDecoder(warp, decoder, dtype=torch.float32)(
+        by_depth, to_flat(occlusion.permute(0, 2, 3, 1))[:, 0].contiguous(), shape
+    )
+    want = FusedPostWarpDecoder(warp, decoder)(warped.flatten(1, 2), occlusion)
+    got = shuffled_picture(logits, shape.scaled(4))
+    assert (got - want).abs().max() < 2e-5
