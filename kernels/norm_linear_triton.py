@@ -1,8 +1,8 @@
-"""Triton body of `norm_linear`: a program makes one tile of the output and norms the rows that it reads.
+"""Triton bodies of `norm_linear`: rows are normed and rotated once, then a tile of the output is one program's.
 
-Several programs norm the same rows; that is cheaper than a launch and a trip through memory, because all of it lies in the L2
-cache. The partner of a column in its rotary pair is loaded a second time (column index XOR 1) instead of being moved between
-lanes. Rows, output columns and k overhang their blocks under masks.
+One launch that norms the rows of every tile again was slower: at 120 tiles of 32 rows it moves 38 MB through the L2 cache, this way
+12 MB. The partner of a column in its rotary pair is loaded a second time (column index XOR 1, an L1 hit) instead of being moved
+between lanes. Rows, output columns and k overhang their blocks under masks.
 """
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
@@ -31,31 +31,73 @@ class Tiling:
     stages: int = 3
 
 
-SMALL = Tiling(rows=32, columns=64)
+SMALL = Tiling(rows=32, columns=64, depth=128, warps=4, stages=4)
 """Up to `SMALL_ROWS` rows: enough programs for every multiprocessor matter more than reuse."""
-LARGE = Tiling(rows=64, columns=128, depth=64, warps=8)
+LARGE = Tiling(rows=128, columns=128, depth=64, warps=8, stages=3)
 SMALL_ROWS = 640
+NORM_ROWS = 2
+NORM_WARPS = 4
 MIN_COLUMNS = 16
 """The least that a product of tiles takes."""
 
 
 @triton.jit
-def _norm_linear_kernel(
+def _norm_kernel(
     x_ptr,
-    norm_w_ptr,
-    norm_b_ptr,
-    w_ptr,
-    b_ptr,
+    gain_ptr,
+    offset_ptr,
     cos_ptr,
     sin_ptr,
+    plain_ptr,
+    turned_ptr,
+    rows,
+    k,
+    length,
+    eps,
+    PLAIN: tl.constexpr,
+    TURNED: tl.constexpr,
+    WHOLE_K: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    at = tl.arange(0, WHOLE_K)
+    k_in = at < k
+    tile = (row < rows)[:, None] & k_in[None, :]
+    rows_x = x_ptr + row[:, None] * k
+    x = tl.load(rows_x + at[None, :], mask=tile, other=0.0)
+    mean = tl.sum(x, axis=1) / k
+    centred = tl.where(tile, x - mean[:, None], 0.0)
+    scale = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1) / k + eps)
+    gain = tl.load(gain_ptr + at, mask=k_in, other=0.0)
+    offset = tl.load(offset_ptr + at, mask=k_in, other=0.0)
+    normed = centred * scale[:, None] * gain[None, :] + offset[None, :]
+    out = row[:, None] * k + at[None, :]
+    if PLAIN:
+        tl.store(plain_ptr + out, normed.to(plain_ptr.dtype.element_ty), mask=tile)
+    if TURNED:
+        pair = at ^ 1
+        partner = tl.load(rows_x + pair[None, :], mask=tile, other=0.0)
+        gain = tl.load(gain_ptr + pair, mask=k_in, other=0.0)
+        offset = tl.load(offset_ptr + pair, mask=k_in, other=0.0)
+        partner = (partner - mean[:, None]) * scale[:, None] * gain[None, :] + offset[None, :]
+        table = (row % length)[:, None] * k + at[None, :]
+        cos = tl.load(cos_ptr + table, mask=tile, other=0.0).to(tl.float32)
+        sin = tl.load(sin_ptr + table, mask=tile, other=0.0).to(tl.float32)
+        turned = normed * cos + partner * sin
+        tl.store(turned_ptr + out, turned.to(turned_ptr.dtype.element_ty), mask=tile)
+
+
+@triton.jit
+def _linear_kernel(
+    plain_ptr,
+    turned_ptr,
+    w_ptr,
+    b_ptr,
     out_ptr,
     rows,
     n,
     k,
-    length,
     rotated,
-    eps,
-    ROTATE: tl.constexpr,
     GELU: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BM: tl.constexpr,
@@ -66,49 +108,18 @@ def _norm_linear_kernel(
     column = tl.program_id(0) * BN + tl.arange(0, BN)
     row_in = row < rows
     column_in = column < n
-    position = row % length
-    rows_x = x_ptr + row[:, None] * k
-
-    mean = tl.zeros((BM,), dtype=tl.float32)
-    before = 0.0
-    spread = tl.zeros((BM,), dtype=tl.float32)  # sum of squared distances from the mean, merged part by part
-    for start in tl.range(0, k, BLOCK_K):
-        at = start + tl.arange(0, BLOCK_K)
-        tile = row_in[:, None] & (at < k)[None, :]
-        count = tl.minimum(k - start, BLOCK_K) * 1.0
-        x = tl.load(rows_x + at[None, :], mask=tile, other=0.0)
-        part = tl.sum(x, axis=1) / count
-        centred = tl.where(tile, x - part[:, None], 0.0)
-        away = part - mean
-        share = count / (before + count)
-        mean += away * share
-        spread += tl.sum(centred * centred, axis=1) + away * away * before * share
-        before += count
-    scale = 1.0 / tl.sqrt(spread / k + eps)
-
-    turns = row_in & (tl.program_id(0) * BN + tl.zeros_like(row) < rotated)
+    source = plain_ptr
+    if tl.program_id(0) * BN < rotated:
+        source = turned_ptr
+    rows_y = source + row[:, None] * k
+    rows_w = w_ptr + column[:, None] * k
     total = tl.zeros((BM, BN), dtype=tl.float32)
     for start in tl.range(0, k, BLOCK_K, num_stages=STAGES):
         at = start + tl.arange(0, BLOCK_K)
         k_in = at < k
-        tile = row_in[:, None] & k_in[None, :]
-        w = tl.load(w_ptr + column[:, None] * k + at[None, :], mask=column_in[:, None] & k_in[None, :], other=0.0)
-        x = tl.load(rows_x + at[None, :], mask=tile, other=0.0)
-        gain = tl.load(norm_w_ptr + at, mask=k_in, other=0.0)
-        offset = tl.load(norm_b_ptr + at, mask=k_in, other=0.0)
-        normed = (x - mean[:, None]) * scale[:, None] * gain[None, :] + offset[None, :]
-        if ROTATE:
-            turned = turns[:, None] & k_in[None, :]
-            pair = at ^ 1
-            partner = tl.load(rows_x + pair[None, :], mask=turned, other=0.0)
-            gain = tl.load(norm_w_ptr + pair, mask=k_in, other=0.0)
-            offset = tl.load(norm_b_ptr + pair, mask=k_in, other=0.0)
-            partner = (partner - mean[:, None]) * scale[:, None] * gain[None, :] + offset[None, :]
-            table = position[:, None] * k + at[None, :]
-            cos = tl.load(cos_ptr + table, mask=turned, other=1.0).to(tl.float32)
-            sin = tl.load(sin_ptr + table, mask=turned, other=0.0).to(tl.float32)
-            normed = normed * cos + partner * sin
-        total = tl.dot(normed.to(w.dtype), tl.trans(w), total)
+        w = tl.load(rows_w + at[None, :], mask=column_in[:, None] & k_in[None, :], other=0.0)
+        y = tl.load(rows_y + at[None, :], mask=row_in[:, None] & k_in[None, :], other=0.0)
+        total = tl.dot(y, tl.trans(w), total)
     total += tl.load(b_ptr + column, mask=column_in, other=0.0)[None, :]
     if GELU:
         total = 0.5 * total * (1.0 + tl.erf(total * 0.7071067811865476))
@@ -154,25 +165,37 @@ def launch(
         columns //= 2
     if columns < MIN_COLUMNS:
         raise ShapeError("rotated", str(rotated), f"0, {n} or a multiple of {MIN_COLUMNS}")
-    out = torch.empty((batch, length, n), dtype=weight.dtype, device=x.device)
+    plain, turned, out = (torch.empty((batch, length, w), dtype=weight.dtype, device=x.device) for w in (k, k, n))
     cos, sin = tables or (norm_weight, norm_weight)
     with device_of(x):
-        _norm_linear_kernel[(triton.cdiv(n, columns), triton.cdiv(rows, tiling.rows))](
+        _norm_kernel[(triton.cdiv(rows, NORM_ROWS),)](
             x,
             norm_weight,
             norm_bias,
-            weight,
-            bias,
             cos,
             sin,
+            plain,
+            turned,
+            rows,
+            k,
+            length,
+            EPS,
+            PLAIN=rotated < n,
+            TURNED=rotated > 0,
+            WHOLE_K=triton.next_power_of_2(k),
+            ROWS=NORM_ROWS,
+            num_warps=NORM_WARPS,
+        )
+        _linear_kernel[(triton.cdiv(n, columns), triton.cdiv(rows, tiling.rows))](
+            plain,
+            turned,
+            weight,
+            bias,
             out,
             rows,
             n,
             k,
-            length,
             rotated,
-            EPS,
-            ROTATE=rotated > 0,
             GELU=gelu,
             BLOCK_K=max(MIN_COLUMNS, min(tiling.depth, triton.next_power_of_2(k))),
             BM=tiling.rows,
