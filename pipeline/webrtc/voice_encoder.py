@@ -49,6 +49,7 @@ class VoiceEncoder:
         self._context = context
         self._waiting = np.zeros(0, np.float32)
         self._position: int | None = None
+        self._ahead: int | None = None
 
     def encode(self, pcm: F32, pts_samples: int) -> list[EncodedUnit]:
         """Add samples and take the frames that are complete.
@@ -89,4 +90,8 @@ class VoiceEncoder:
             packets = self._context.encode(frame)
         except self._av.error.FFmpegError as error:
             raise EncoderError(f"libopus failed: {error.strerror}") from error
-        return [EncodedUnit((bytes(packet),), (packet.pts or 0) * TICKS_PER_SAMPLE, key=True) for packet in packets]
+        if self._ahead is None and packets:
+            self._ahead = position - (packets[0].pts or 0)
+        # Not the packet's own pts: after a jump, FFmpeg still counts on from before it.
+        timestamp = (position - (self._ahead or 0)) * TICKS_PER_SAMPLE
+        return [EncodedUnit((bytes(packet),), timestamp, key=True) for packet in packets]
