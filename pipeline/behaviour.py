@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from engines.motion_space import rest_motion
 from pipeline.idle_motion import idle_motion
 from pipeline.motion_diffusion import initial_carry
 from pipeline.stages import Carry
@@ -12,6 +13,15 @@ from pipeline.types import F32, Avatar
 
 class MotionBehaviour(Protocol):
     """One avatar's motion outside the neural stages. Pure functions: nothing is kept of a session."""
+
+    @property
+    def template_frames(self) -> int:
+        """Frames of the avatar's own video, played to and fro from frame 0 on; 0: a still picture."""
+        ...
+
+    def rest(self) -> F32:
+        """Motion (265,) of the avatar's still picture."""
+        ...
 
     def idle(self, seed: int, first_frame: int, n_frames: int) -> F32:
         """Motion of the silent face, float32 (n_frames, 265); `first_frame` may be negative."""
@@ -35,6 +45,13 @@ class MotionBehaviour(Protocol):
 
 class MiniBehaviour:
     """Of the family `mini`: the same for every avatar."""
+
+    template_frames = 0
+
+    def rest(self) -> F32:
+        """See `MotionBehaviour`."""
+        rest: F32 = rest_motion().numpy()
+        return rest
 
     def idle(self, seed: int, first_frame: int, n_frames: int) -> F32:
         """See `MotionBehaviour`."""

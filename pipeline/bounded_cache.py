@@ -42,6 +42,12 @@ class BoundedCache(Generic[K, V]):
         with self._lock:
             return list(self._entries)
 
+    def find(self, key: K) -> V | None:
+        """The value of `key` where it is held."""
+        with self._lock:
+            found = self._touch(key)
+            return None if found is None else found[0]
+
     def get_or_build(self, key: K, build: Callable[[], V]) -> V:
         """The value of `key`; built at most once at a time, also when several threads ask. Errors of `build` are not cached."""
         with self._lock:

@@ -34,7 +34,12 @@ class DittoBehaviour:
         self._speaker = tensors.speaker
         self._gaps = tensors.blink_gaps
         self._sways = tensors.is_image
+        self.template_frames = 0 if tensors.is_image else len(tensors.motion)
         self._slopes = {name: _logit_slope(tensors.motion[0, part]) for name, part in _POSE.items()}
+
+    def rest(self) -> F32:
+        """See `pipeline.behaviour.MotionBehaviour`."""
+        return np.zeros(MOTION_DIM, np.float32)
 
     def idle(self, seed: int, first_frame: int, n_frames: int) -> F32:
         """See `pipeline.behaviour.MotionBehaviour`."""

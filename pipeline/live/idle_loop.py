@@ -1,0 +1,195 @@
+"""The face of somebody who listens: a loop of pictures per avatar, drawn once, in memory, shared by all sessions of a replica."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from engines.motion_layout import EXP
+from kernels.rgb_to_nv12 import rgb_to_nv12
+from pipeline.behaviour import MotionBehaviour, behaviour_of
+from pipeline.bounded_cache import BoundedCache
+from pipeline.config import SessionSettings
+from pipeline.drawing import ChunkDrawer
+from pipeline.idle_fade import POSE_FADE_FRAMES, IdleFade
+from pipeline.live.grid import MediaGrid
+from pipeline.live.loop_choice import choose_loop, mirrored
+from pipeline.live.settings import LiveSettings
+from pipeline.stages import Stages
+from pipeline.types import F32, Avatar, MotionChunk, Nv12Rect, Nv12RectBatch
+
+_CHUNK: Final = 4
+"""Frames per render call: a loop that is being drawn must not keep a speaker waiting."""
+_MOTION_BYTES: Final = 16 * 2**20
+_POSE_WEIGHT: Final = 0.02
+"""Weight of a pose logit beside an expression coordinate when poses are compared."""
+
+
+@dataclass(frozen=True)
+class LoopPictures:
+    """Pictures of a loop, at the session's rate.
+
+    Attributes:
+        loop: Of its places, from the first to the last.
+        entry: From the still picture to place 0, which is the next one; empty for a template video.
+    """
+
+    loop: tuple[Nv12Rect, ...]
+    entry: tuple[Nv12Rect, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all planes."""
+        return sum(rect.y_plane.nbytes + rect.uv_plane.nbytes for rect in (*self.loop, *self.entry))
+
+
+@dataclass
+class IdleLoop:
+    """One avatar's loop at one frame rate and colour.
+
+    Attributes:
+        motion: float32 (n, 265), its frames, played to and fro.
+        entry_motion: float32 (m, 265), frames that lead from the still picture into the loop.
+        rest: The still picture, there before anything is drawn.
+        rest_motion: float32 (265,), motion of the still picture.
+        grid: Ticks.
+        pictures: None until they are drawn.
+    """
+
+    motion: F32
+    entry_motion: F32
+    rest: Nv12Rect
+    rest_motion: F32
+    grid: MediaGrid
+    pictures: LoopPictures | None = None
+
+    def motion_at(self, frame: int) -> F32:
+        """Motion (265,) of a frame since the loop began; negative ones lead into it."""
+        if -len(self.entry_motion) <= frame < 0:
+            entering: F32 = self.entry_motion[frame]
+            return entering
+        motion: F32 = self.motion[mirrored(frame, len(self.motion))]
+        return motion
+
+    def picture(self, tick: int) -> Nv12Rect:
+        """The picture of a tick since the loop began; negative ones lead into it. The still one while nothing is drawn."""
+        pictures = self.pictures
+        if pictures is None or (tick < 0 and not pictures.entry):
+            return self.rest
+        if tick < 0:
+            return pictures.entry[max(len(pictures.entry) + tick, 0)]
+        return pictures.loop[mirrored(tick, len(self.motion), self.grid.ticks_per_frame)]
+
+    def nearest(self, pose: F32) -> int:
+        """The frame of the loop, played forwards, whose motion is most like `pose`, float32 (265,)."""
+        weights = np.full(len(pose), _POSE_WEIGHT, np.float32)
+        weights[EXP] = 1.0
+        return int(np.argmin(np.square((self.motion - pose) * weights).sum(axis=1)))
+
+
+class IdleLoops:
+    """The loops of one replica: most recently used ones, bounded in bytes; sessions keep the one they show.
+
+    Args:
+        stages: Draws them; calls count for no session.
+        settings: Length of a loop, bound on memory.
+    """
+
+    def __init__(self, stages: Stages, settings: LiveSettings) -> None:
+        self._stages = stages
+        self._frames = settings.idle_loop_frames
+        self._loops: BoundedCache[tuple[str, float, str], LoopPictures] = BoundedCache(
+            settings.idle_cache_bytes, lambda pictures: pictures.size_bytes
+        )
+        self._motion: BoundedCache[str, F32] = BoundedCache(_MOTION_BYTES, lambda motion: motion.nbytes)
+        self._drawing: dict[tuple[str, float, str], asyncio.Task[LoopPictures]] = {}
+
+    def open(self, avatar: Avatar, picture: SessionSettings, behaviour: MotionBehaviour | None = None) -> IdleLoop:
+        """The loop as it is now: with pictures where they were drawn, else the still picture alone.
+
+        Args:
+            avatar: Whose.
+            picture: Frame rate and colour.
+            behaviour: `pipeline.behaviour.behaviour_of(avatar)` where it is at hand.
+
+        Raises:
+            InvalidInputError: A frame rate that live sessions cannot have.
+        """
+        behaviour = behaviour or behaviour_of(avatar)
+        rect = avatar.rect
+        still = avatar.canvas_rgb[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w]
+        y_plane, uv_plane = rgb_to_nv12(np.ascontiguousarray(still), colour=picture.colour)
+        key = (avatar.avatar_id, picture.fps, picture.colour)
+        motion = self._motion_of(avatar, behaviour)
+        rest = behaviour.rest()
+        before = np.repeat(motion[:1], 0 if behaviour.template_frames else POSE_FADE_FRAMES, axis=0)
+        return IdleLoop(
+            motion=motion,
+            entry_motion=IdleFade.from_pose(rest, motion[0], 0).apply(before, 0),
+            rest=Nv12Rect(rect.x, rect.y, rect.w, rect.h, y_plane, uv_plane),
+            rest_motion=rest,
+            grid=MediaGrid(int(picture.fps)),
+            pictures=self._loops.find(key),
+        )
+
+    async def warm(self, avatar: Avatar, picture: SessionSettings | None = None) -> None:
+        """See that an avatar's pictures are here; drawn once, also when several ask at a time.
+
+        Raises:
+            LiveAnchorError: A stage failed.
+        """
+        picture = picture or SessionSettings()
+        behaviour = await asyncio.to_thread(behaviour_of, avatar)
+        await asyncio.to_thread(self._motion_of, avatar, behaviour)
+        await self.draw(self.open(avatar, picture, behaviour), avatar, picture)
+
+    async def draw(self, loop: IdleLoop, avatar: Avatar, picture: SessionSettings) -> None:
+        """Give a loop its pictures, from memory or drawn now; cancelling it leaves others' drawing alone.
+
+        Raises:
+            LiveAnchorError: A stage failed.
+        """
+        key = (avatar.avatar_id, picture.fps, picture.colour)
+        loop.pictures = loop.pictures or self._loops.find(key)
+        if loop.pictures is not None:
+            return
+        if key not in self._drawing:
+            task = asyncio.create_task(self._draw(loop, avatar.avatar_id, picture))
+            self._drawing[key] = task
+            task.add_done_callback(lambda done: self._keep(key, done))
+        loop.pictures = await asyncio.shield(self._drawing[key])
+
+    async def close(self) -> None:
+        """Stop drawing."""
+        for task in (tasks := list(self._drawing.values())):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _motion_of(self, avatar: Avatar, behaviour: MotionBehaviour) -> F32:
+        seed = int(avatar.avatar_id[:8], 16)
+        return self._motion.get_or_build(avatar.avatar_id, lambda: choose_loop(behaviour, seed, self._frames))
+
+    def _keep(self, key: tuple[str, float, str], done: asyncio.Task[LoopPictures]) -> None:
+        self._drawing.pop(key, None)
+        if not done.cancelled() and done.exception() is None:
+            self._loops.get_or_build(key, done.result)
+
+    async def _draw(self, loop: IdleLoop, avatar_id: str, picture: SessionSettings) -> LoopPictures:
+        per_frame = loop.grid.ticks_per_frame
+        entry = await self._rects(loop.entry_motion, loop.motion[0], avatar_id, picture)
+        rects = await self._rects(loop.motion, None, avatar_id, picture)
+        return LoopPictures(rects[: per_frame * (len(loop.motion) - 1) + 1], entry)
+
+    async def _rects(
+        self, motion: F32, following: F32 | None, avatar_id: str, picture: SessionSettings
+    ) -> tuple[Nv12Rect, ...]:
+        drawer = ChunkDrawer(self._stages, avatar_id, picture)
+        batches: list[Nv12RectBatch] = []
+        for start in range(0, len(motion), _CHUNK):
+            chunk = MotionChunk(motion[start : start + _CHUNK], start)
+            after = motion[start + _CHUNK] if start + _CHUNK < len(motion) else following
+            batches.append(await drawer.draw(chunk, after if drawer.needs_following else None))
+        return tuple(batch.frame(i) for batch in batches for i in range(len(batch)))

@@ -1,0 +1,18 @@
+"""The clock of real sessions: the event loop's own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+
+class MonotonicClock:
+    """`LiveClock` over the monotonic clock."""
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return time.monotonic()
+
+    async def sleep_until(self, when: float) -> None:
+        """Return at `when`; other tasks run meanwhile, even where `when` is past."""
+        await asyncio.sleep(max(when - time.monotonic(), 0.0))

@@ -1,0 +1,157 @@
+"""Pictures that were drawn and are not due yet, and the calls that draw them: few at a time, nothing for times that have passed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import numpy as np
+
+from kernels.errors import LiveAnchorError
+from pipeline.config import SessionSettings
+from pipeline.drawing import ChunkDrawer
+from pipeline.live.grid import MediaGrid
+from pipeline.stages import Stages
+from pipeline.types import F32, MotionChunk, Nv12Rect, Nv12RectBatch
+
+
+class PictureShelf:
+    """One session's.
+
+    Args:
+        stages: Draw pictures.
+        avatar_id: Whose.
+        picture: Frame rate, colour, calls in flight.
+        chunk_frames: Frames of motion per call.
+        grid: Ticks.
+        on_ready: Called when pictures came.
+
+    Attributes:
+        origin: Frame at which the idle loop began; a template video's frames are counted from there.
+        due: The next tick; pictures for earlier ones are not wanted.
+        dropped: Pictures that came too late or were not drawn because they would have.
+    """
+
+    def __init__(
+        self,
+        stages: Stages,
+        avatar_id: str,
+        picture: SessionSettings,
+        chunk_frames: int,
+        grid: MediaGrid,
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._stages = stages
+        self._avatar_id = avatar_id
+        self._picture = picture
+        self._chunk_frames = chunk_frames
+        self._per_frame = grid.ticks_per_frame
+        self._on_ready = on_ready
+        self._ready: dict[int, Nv12Rect] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._drawer: ChunkDrawer | None = None
+        self._pending: F32 | None = None
+        self._next_frame = 0
+        self._covered = -1
+        self._epoch = 0
+        self.origin = 0
+        self.due = 0
+        self.dropped = 0
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that have not answered."""
+        return len(self._tasks)
+
+    def __len__(self) -> int:
+        """Pictures that wait."""
+        return len(self._ready)
+
+    def take(self, tick: int) -> Nv12Rect | None:
+        """The picture of a tick, if it is here; ticks are taken in order."""
+        self.due = tick + 1
+        return self._ready.pop(tick, None)
+
+    def clear(self, epoch: int) -> list[asyncio.Task[None]]:
+        """Forget all pictures and give up all calls; what comes next is of `epoch`. The calls, to be waited for."""
+        given_up = list(self._tasks)
+        for task in given_up:
+            task.cancel()
+        self._ready.clear()
+        self._drawer = self._pending = None
+        self._epoch = epoch
+        return given_up
+
+    async def add(self, motion: F32, first_frame: int) -> None:
+        """Draw frames (n, 265); returns when their calls are under way, at most `credits` at a time.
+
+        Frames that do not follow on the ones before begin anew. Where the stage wants the frame after a chunk, the last frame waits
+        for the next call of `add` or `finish`.
+        """
+        if self._pending is not None and first_frame != self._next_frame:
+            await self.finish(None)
+        if first_frame != self._next_frame:
+            self._drawer = None
+        self._next_frame = first_frame + len(motion)
+        if self._pending is not None:
+            motion, first_frame = np.concatenate([self._pending, motion]), first_frame - len(self._pending)
+            self._pending = None
+        if self._open_drawer().needs_following:
+            motion, self._pending = motion[:-1], motion[-1:]
+            after: F32 | None = self._pending[0]
+        else:
+            after = None
+        await self._draw(motion, first_frame, after)
+
+    async def finish(self, following: F32 | None) -> None:
+        """The stretch ends: draw what waits; `following` (265,) is the frame that is shown after it."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            await self._draw(pending, self._next_frame - len(pending), following)
+
+    def _open_drawer(self) -> ChunkDrawer:
+        if self._drawer is None:
+            self._drawer = ChunkDrawer(self._stages, self._avatar_id, self._picture, self._epoch)
+            self._covered = -1
+        return self._drawer
+
+    async def _draw(self, motion: F32, first_frame: int, after: F32 | None) -> None:
+        for start in range(0, len(motion), self._chunk_frames):
+            while len(self._tasks) >= self._picture.credits:
+                await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            part, first = motion[start : start + self._chunk_frames], first_frame + start
+            late = min(max(self.due // self._per_frame - first, 0), len(part))
+            if late:
+                self.dropped += late * self._per_frame
+                self._drawer = None
+                part, first = part[late:], first + late
+            if not len(part):
+                continue
+            end = start + self._chunk_frames
+            following = motion[end] if end < len(motion) else after
+            self._begin(part, first, following)
+
+    def _begin(self, motion: F32, first_frame: int, following: F32 | None) -> None:
+        drawer = self._open_drawer()
+        first, last = first_frame * self._per_frame, (first_frame + len(motion)) * self._per_frame
+        if drawer.through_rife:  # from the chunk before, up to this one's last frame
+            first = self._covered + 1 if self._covered >= 0 else first
+            last = last - self._per_frame + 1
+        self._covered = last - 1
+        chunk = MotionChunk(motion, max(first_frame - self.origin, 0))
+        drawn = drawer.draw(chunk, following if drawer.needs_following else None)
+        task = asyncio.create_task(self._collect(drawn, range(first, last)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _collect(self, drawn: asyncio.Task[Nv12RectBatch], ticks: range) -> None:
+        try:
+            batch = await drawn
+        except LiveAnchorError:  # counted where the call was made; the picture holds
+            return
+        for i, tick in enumerate(ticks[: len(batch)]):
+            if tick < self.due:
+                self.dropped += 1
+            else:
+                self._ready[tick] = batch.frame(i)
+        self._on_ready()

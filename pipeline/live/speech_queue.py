@@ -1,0 +1,236 @@
+"""Speech that was pushed: utterances wait, one after the other, and are laid on the timeline shortly before they are heard."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from kernels.errors import InvalidInputError
+from pipeline.live.grid import frame_from, samples_of_ms
+from pipeline.live.timeline import Timeline
+from pipeline.types import F32, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
+
+PLACED_AHEAD: Final = samples_of_ms(1000)
+"""Samples lie on the timeline at most so long before they are heard."""
+OPEN_WITHOUT_AUDIO: Final = samples_of_ms(10_000)
+"""An utterance that nobody finishes ends when nothing has come for so long."""
+
+
+class QueueFullError(InvalidInputError):
+    """More speech waits than a session keeps."""
+
+    code = "queue_full"
+
+
+@dataclass(eq=False)
+class Utterance:
+    """One stretch of speech that begins and ends once.
+
+    Attributes:
+        utterance_id: Name.
+        finished: Nothing more will come.
+        waiting: Samples that are not on the timeline yet.
+        waiting_samples: How many they are.
+        placed: Stretches of the timeline [start, stop) that hold its samples.
+        sent: Samples that were heard.
+        started: Its first sample was heard.
+        last_audio: Position of the media clock when samples came last.
+    """
+
+    utterance_id: str
+    finished: bool = False
+    waiting: deque[F32] = field(default_factory=deque)
+    waiting_samples: int = 0
+    placed: deque[tuple[int, int]] = field(default_factory=deque)
+    sent: int = 0
+    started: bool = False
+    last_audio: int = 0
+
+    @property
+    def done(self) -> bool:
+        """Everything was heard."""
+        return self.finished and not self.waiting and not self.placed
+
+    def add(self, pcm: F32, now: int) -> None:
+        """More samples came, float32 (n,)."""
+        self.last_audio = now
+        if len(pcm):
+            self.waiting.append(pcm)
+            self.waiting_samples += len(pcm)
+
+    def take(self, most: int) -> F32:
+        """The next samples that wait, at most `most` of them; some must wait."""
+        pcm = self.waiting.popleft()
+        if len(pcm) > most:
+            self.waiting.appendleft(pcm[most:])
+            pcm = pcm[:most]
+        self.waiting_samples -= len(pcm)
+        return pcm
+
+    def put(self, start: int, stop: int) -> None:
+        """Note that samples were placed."""
+        if self.placed and self.placed[-1][1] == start:
+            self.placed[-1] = (self.placed[-1][0], stop)
+        else:
+            self.placed.append((start, stop))
+
+    def hear(self, until: int) -> int:
+        """Note that the timeline was played up to `until`; how many of this utterance's samples that added."""
+        heard = 0
+        while self.placed and self.placed[0][0] < until:
+            start, stop = self.placed.popleft()
+            heard += min(stop, until) - start
+            if stop > until:
+                self.placed.appendleft((until, stop))
+        self.sent += heard
+        return heard
+
+    def cut(self, position: int) -> None:
+        """Nothing after `position` will be heard."""
+        self.placed = deque((start, min(stop, position)) for start, stop in self.placed if start < position)
+        self.waiting.clear()
+        self.waiting_samples = 0
+        self.finished = True
+
+
+@dataclass(frozen=True)
+class LeadTimes:
+    """How far ahead of the media clock speech must lie, in samples.
+
+    Attributes:
+        start: From now to the first sample of an utterance of which everything needed is here.
+        needed: Samples that must be here before the first frame of an utterance can be made.
+        keep: An utterance whose samples end closer than this waits, so that it is heard with its lips.
+    """
+
+    start: int
+    needed: int
+    keep: int
+
+
+class SpeechQueue:
+    """Utterances of one session.
+
+    Args:
+        timeline: Where samples go.
+        max_queued_s: Speech that may wait.
+        name: Makes utterance ids unique.
+    """
+
+    def __init__(self, timeline: Timeline, max_queued_s: float, name: str) -> None:
+        self._timeline = timeline
+        self._max_samples = int(max_queued_s * SAMPLE_RATE_HZ)
+        self._name = name
+        self._count = 0
+        self._queue: deque[Utterance] = deque()
+        self._open: Utterance | None = None
+
+    @property
+    def queued_samples(self) -> int:
+        """Samples that were not heard yet."""
+        return sum(u.waiting_samples + sum(stop - start for start, stop in u.placed) for u in self._queue)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing waits, nothing plays and nobody is in the middle of an utterance."""
+        return not self._queue
+
+    @property
+    def current(self) -> Utterance | None:
+        """The utterance that is heard or comes next."""
+        return self._queue[0] if self._queue else None
+
+    def speak(self, pcm: F32, now: int) -> str:
+        """Queue a whole utterance; see `LiveSession.speak`."""
+        utterance = self._new(pcm, now)
+        utterance.finished = True
+        self.finish()
+        return utterance.utterance_id
+
+    def push(self, pcm: F32, now: int) -> str:
+        """Add to the open utterance, or begin one; see `LiveSession.push`."""
+        if self._open is None:
+            self._open = self._new(pcm, now)
+        else:
+            self._check_room(pcm)
+            self._open.add(pcm, now)
+        return self._open.utterance_id
+
+    def finish(self) -> str | None:
+        """Close the open utterance."""
+        utterance, self._open = self._open, None
+        if utterance is None:
+            return None
+        utterance.finished = True
+        return utterance.utterance_id
+
+    def pump(self, now: int, leads: LeadTimes) -> bool:
+        """Lay on the timeline what will be heard soon; whether anything was laid."""
+        moved = False
+        for utterance in list(self._queue):
+            if utterance is self._open and now - utterance.last_audio > OPEN_WITHOUT_AUDIO:
+                self.finish()
+            while utterance.waiting and (room := self._room(utterance, now, leads)) > 0:
+                self._place(utterance, now, room, leads)
+                moved = True
+            if utterance.waiting or not utterance.finished:
+                break
+        return moved
+
+    def hear(self, until: int) -> tuple[int, list[Utterance]]:
+        """The timeline was played up to `until`.
+
+        Returns:
+            Samples of speech that this added, and the utterances that are thereby over.
+        """
+        heard, over = 0, []
+        for utterance in list(self._queue):
+            heard += utterance.hear(until)
+            if not utterance.done:
+                break
+            over.append(self._queue.popleft())
+        return heard, over
+
+    def cut(self, position: int) -> list[Utterance]:
+        """End everything at `position` of the timeline; the utterances that were in the queue, oldest first."""
+        dropped = list(self._queue)
+        for utterance in dropped:
+            utterance.cut(position)
+            utterance.hear(position)
+        self._queue.clear()
+        self._open = None
+        return dropped
+
+    def _new(self, pcm: F32, now: int) -> Utterance:
+        self._check_room(pcm)
+        self.finish()
+        self._count += 1
+        utterance = Utterance(f"{self._name}-{self._count}")
+        utterance.add(pcm, now)
+        self._queue.append(utterance)
+        return utterance
+
+    def _check_room(self, pcm: F32) -> None:
+        queued = self.queued_samples
+        if queued + len(pcm) > self._max_samples:
+            got = f"{(queued + len(pcm)) / SAMPLE_RATE_HZ:.1f} s of waiting speech"
+            raise QueueFullError("speech", got, f"at most {self._max_samples / SAMPLE_RATE_HZ:g} s")
+
+    def _start(self, utterance: Utterance, now: int, leads: LeadTimes) -> int:
+        """Where the next samples of an utterance go."""
+        end = self._timeline.end
+        missing = 0 if utterance.finished else max(leads.needed - utterance.waiting_samples, 0)
+        soonest = now + leads.start + missing
+        if not utterance.placed and not utterance.sent:
+            return frame_from(max(end, soonest)) * SAMPLES_PER_FRAME
+        return end if end >= now + leads.keep or utterance.finished and end > now else max(end, soonest)
+
+    def _room(self, utterance: Utterance, now: int, leads: LeadTimes) -> int:
+        return now + PLACED_AHEAD + leads.start - self._start(utterance, now, leads)
+
+    def _place(self, utterance: Utterance, now: int, room: int, leads: LeadTimes) -> None:
+        start = self._start(utterance, now, leads)
+        pcm = utterance.take(room)
+        self._timeline.write(start, pcm)
+        utterance.put(start, start + len(pcm))

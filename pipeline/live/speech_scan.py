@@ -1,0 +1,97 @@
+"""Where on the timeline somebody speaks, frame by frame, decided once and in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.config import SilenceSettings
+from pipeline.live.timeline import Timeline
+from pipeline.silence import SilenceGate, frame_rms
+from pipeline.types import SAMPLES_PER_FRAME
+
+_KEPT: Final = 64
+
+
+@dataclass
+class SpokenSpan:
+    """A stretch in which the gate was open.
+
+    Attributes:
+        start: Sample position of its first frame.
+        end: Sample position after its last loud frame; None while the gate is open.
+    """
+
+    start: int
+    end: int | None = None
+
+
+class SpeechScan:
+    """The silence gate over a timeline.
+
+    Args:
+        timeline: What will be heard.
+        settings: When a frame counts as speech.
+
+    Attributes:
+        spans: Stretches of speech that nobody has taken yet, oldest first.
+    """
+
+    def __init__(self, timeline: Timeline, settings: SilenceSettings) -> None:
+        self._timeline = timeline
+        self._settings = settings
+        self._gate = SilenceGate(settings)
+        self._next = 0
+        self._speech: deque[int] = deque()
+        self.spans: deque[SpokenSpan] = deque()
+
+    @property
+    def next_frame(self) -> int:
+        """The first frame that was not looked at."""
+        return self._next
+
+    @property
+    def open(self) -> bool:
+        """Whether the last frame looked at counts as speech."""
+        return self._gate.speaking
+
+    def look(self, until_frame: int, from_frame: int) -> None:
+        """Look at frames up to `until_frame`; those before `from_frame` are past and are left out."""
+        if from_frame > self._next:
+            if from_frame - self._next > self._settings.hold_frames:
+                self.reset(from_frame)
+            self._next = from_frame
+        count = until_frame - self._next
+        if count <= 0:
+            return
+        energy = frame_rms(self._timeline.read(self._next * SAMPLES_PER_FRAME, count * SAMPLES_PER_FRAME))
+        speaking = self._gate.speaking
+        speech, self._gate = self._gate.step(energy)
+        for frame, speaks in enumerate(speech.tolist(), start=self._next):
+            if speaks:
+                self._speech.append(frame)
+                if not speaking:
+                    self.spans.append(SpokenSpan(frame * SAMPLES_PER_FRAME))
+            elif speaking and self.spans:
+                self.spans[-1].end = (frame - self._settings.hold_frames) * SAMPLES_PER_FRAME
+            speaking = speaks
+        self._next = until_frame
+        while self._speech and self._speech[0] < self._next - _KEPT:
+            self._speech.popleft()
+
+    def first_speech(self, from_frame: int) -> int | None:
+        """The first frame of speech at or after `from_frame`."""
+        return next((frame for frame in self._speech if frame >= from_frame), None)
+
+    def any_speech(self, from_frame: int, until_frame: int) -> bool:
+        """Whether any frame from .. until counts as speech."""
+        return any(from_frame <= frame < until_frame for frame in self._speech)
+
+    def reset(self, at_frame: int) -> None:
+        """Whoever spoke is cut off; go on at `at_frame`."""
+        if self.spans and self.spans[-1].end is None:
+            self.spans[-1].end = at_frame * SAMPLES_PER_FRAME
+        self._gate = SilenceGate(self._settings)
+        self._speech.clear()
+        self._next = at_frame

@@ -1,0 +1,79 @@
+"""What a live session tells about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """What an interruption cut.
+
+    Attributes:
+        position_s: Seconds of the utterance that were sent, to the last sample; 0 where nothing was heard.
+        utterance_id: Which utterance; None where nobody spoke, and nothing was done.
+        epoch: Of the session from now on.
+    """
+
+    position_s: float
+    utterance_id: str | None
+    epoch: int
+
+
+@dataclass(frozen=True)
+class LiveStats:
+    """One session's numbers, since its start unless said.
+
+    Attributes:
+        session_id: Which session.
+        state: See `LiveState`.
+        drive: See `Drive`.
+        avatar_id: Whose face.
+        epoch: Interruptions so far.
+        fps: Pictures per second that it promises.
+        fps_in: Frames of voice per second that came in over the last two seconds, 25 for a live microphone.
+        fps_out: Ticks per second over the last two seconds.
+        av_offset_ms: Picture time less voice time of the last tick.
+        delay_ms: Time from a sample's arrival until it is heard.
+        queue_depths: `speech_ms` that waits to be heard, `pictures` that wait to be shown, `renders` in flight.
+        stage_calls: Calls per stage.
+        stage_failures: Failed calls per stage.
+        stage_p50_ms: Median latency of recent calls per stage.
+        stage_p95_ms: 95th percentile of the same.
+        frames: Ticks.
+        frames_repeated: Ticks at which a picture was due and had not come.
+        frames_dropped: Pictures that came too late or were not drawn because they would have.
+        input_inserted_ms: Silence put into the microphone's samples because they were late.
+        input_dropped_ms: Microphone samples left out because there were too many.
+        first_frame_ms: From connected to the first picture; None before.
+        speaking: Whether somebody speaks now.
+        utterances: Utterances that began.
+        interruptions: Interruptions that cut something.
+        uptime_s: Seconds since `run`.
+    """
+
+    session_id: str
+    state: str
+    drive: str
+    avatar_id: str
+    epoch: int
+    fps: int
+    fps_in: float
+    fps_out: float
+    av_offset_ms: float
+    delay_ms: float
+    queue_depths: dict[str, float] = field(default_factory=dict)
+    stage_calls: dict[str, int] = field(default_factory=dict)
+    stage_failures: dict[str, int] = field(default_factory=dict)
+    stage_p50_ms: dict[str, float] = field(default_factory=dict)
+    stage_p95_ms: dict[str, float] = field(default_factory=dict)
+    frames: int = 0
+    frames_repeated: int = 0
+    frames_dropped: int = 0
+    input_inserted_ms: float = 0.0
+    input_dropped_ms: float = 0.0
+    first_frame_ms: float | None = None
+    speaking: bool = False
+    utterances: int = 0
+    interruptions: int = 0
+    uptime_s: float = 0.0

@@ -1,0 +1,67 @@
+"""What will be heard and when: samples by their position on the session's media clock, silence wherever there are none."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from pipeline.types import F32
+
+CAPACITY: Final = 1 << 17
+"""Samples kept, 8.2 s: the context of a feature window behind, work ahead in front."""
+
+
+class Timeline:
+    """A ring over the newest `CAPACITY` positions; reading never fails, older and later positions are silent."""
+
+    def __init__(self) -> None:
+        self._ring = np.zeros(CAPACITY, np.float32)
+        self._end = 0
+
+    @property
+    def end(self) -> int:
+        """Position after the last sample written."""
+        return self._end
+
+    def write(self, start: int, pcm: F32) -> None:
+        """Put samples, float32 (n,), at `start`; what lies between the end so far and `start` is silent.
+
+        Raises:
+            ValueError: `start` lies before the end so far, or there are more samples than are kept.
+        """
+        if start < self._end or len(pcm) > CAPACITY:
+            raise ValueError(f"{len(pcm)} samples at {start}, the timeline ends at {self._end}")
+        gap = min(start - self._end, CAPACITY)
+        self._put(start - gap, np.zeros(gap, np.float32))
+        self._put(start, pcm)
+        self._end = start + len(pcm)
+
+    def read(self, start: int, length: int) -> F32:
+        """A private copy of samples start .. start + length, float32 (length,)."""
+        out = np.zeros(length, np.float32)
+        first = max(start, self._end - CAPACITY, 0)
+        last = min(start + length, self._end)
+        if last > first:
+            place = first % CAPACITY
+            head = min(last - first, CAPACITY - place)
+            out[first - start : first - start + head] = self._ring[place : place + head]
+            out[first - start + head : last - start] = self._ring[: last - first - head]
+        return out
+
+    def cut(self, position: int, fade_samples: int) -> None:
+        """Forget what lies after `position`, but for a fade to silence that begins there and takes `fade_samples`."""
+        last = min(position + fade_samples, self._end)
+        if position >= last:
+            self._end = min(self._end, max(position, 0))
+            return
+        falling = np.linspace(1.0, 0.0, fade_samples, endpoint=False, dtype=np.float32)[: last - position]
+        faded = self.read(position, last - position) * falling
+        self._end = position
+        self.write(position, faded)
+
+    def _put(self, start: int, pcm: F32) -> None:
+        place = start % CAPACITY
+        head = min(len(pcm), CAPACITY - place)
+        self._ring[place : place + head] = pcm[:head]
+        self._ring[: len(pcm) - head] = pcm[head:]

@@ -1,0 +1,262 @@
+"""What tests of live sessions share: a clock that stands still until it is told, stages that can stall, a sink that remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from engines.motion_layout import EXP, MOTION_DIM
+from kernels.errors import LiveAnchorError
+from pipeline.config import SessionSettings, SilenceSettings
+from pipeline.live.contracts import Drive, EndReason, LiveEvent, VideoTick, VoiceTick
+from pipeline.live.idle_loop import IdleLoops
+from pipeline.live.session import LiveSession
+from pipeline.live.settings import LiveSettings
+from pipeline.motion_diffusion import MotionCarry
+from pipeline.stages import CropsInWork, RenderRequest, RifeRequest, StageInfo
+from pipeline.types import F32, Avatar, FaceRect, FeatureRows, MotionChunk, Nv12RectBatch
+
+MARK = EXP.start
+SPOKEN_FROM = 1000
+"""Spoken motion has 1000 + frame at coordinate `MARK`; pictures carry that number in their first four bytes."""
+
+
+class FakeClock:
+    """`LiveClock` that moves only in `advance`."""
+
+    def __init__(self) -> None:
+        self._now = 100.0
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._count = 0
+
+    def now(self) -> float:
+        return self._now
+
+    async def sleep_until(self, when: float) -> None:
+        if when <= self._now:
+            await asyncio.sleep(0)
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._count += 1
+        heapq.heappush(self._sleepers, (when, self._count, future))
+        await future
+
+    async def advance(self, seconds: float) -> None:
+        """Let `seconds` pass; everything that was to happen meanwhile happens at its time."""
+        end = self._now + seconds
+        await settle()
+        while self._sleepers and self._sleepers[0][0] <= end + 1e-9:
+            when, _, future = heapq.heappop(self._sleepers)
+            if future.done():
+                continue
+            self._now = max(self._now, when)
+            future.set_result(None)
+            await settle()
+        self._now = max(self._now, end)
+
+    def jump(self, seconds: float) -> None:
+        """The machine stood still: time passed and nothing ran."""
+        self._now += seconds
+
+
+async def settle(rounds: int = 12) -> None:
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+
+
+class BrokenStageError(LiveAnchorError):
+    """What a broken fake stage answers."""
+
+
+@dataclass
+class LiveFakeStages:
+    """Stages on a fake clock.
+
+    Attributes:
+        clock: Latencies pass on it.
+        latency_s: Of every call, by stage.
+        broken: Stages that answer with an error.
+        stalled_until: Calls of a stage that answer at this time at the earliest.
+        requests: Every render request.
+        hops: First frame of every motion hop.
+        cancelled: Calls that were cancelled.
+        in_flight: Calls in work.
+    """
+
+    clock: FakeClock
+    info: StageInfo = StageInfo("fake", 8, 640, 1640, 25, True, hop_choices=(4,))
+    latency_s: dict[str, float] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    stalled_until: dict[str, float] = field(default_factory=dict)
+    requests: list[RenderRequest] = field(default_factory=list)
+    hops: list[int] = field(default_factory=list)
+    carries: list[MotionCarry] = field(default_factory=list)
+    windows: dict[int, F32] = field(default_factory=dict)
+    cancelled: int = 0
+    in_flight: int = 0
+
+    async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
+        await self._take_time("audio_features")
+        frames = (len(window) - self.info.context_samples - self.info.lookahead_samples) // 640
+        self.windows[first_row // 2] = window
+        return FeatureRows(np.zeros((2 * frames, 4), np.float32), 50, first_row)
+
+    async def motion_diffusion(self, rows: FeatureRows, carry: MotionCarry) -> tuple[MotionChunk, MotionCarry]:
+        await self._take_time("motion_diffusion")
+        first, count = rows.first_row // 2, len(rows.rows) // 2
+        assert carry.next_frame == first, "hops are consecutive"
+        self.hops.append(first)
+        self.carries.append(carry)
+        motion = np.zeros((count, MOTION_DIM), np.float32)
+        motion[:, MARK] = SPOKEN_FROM + np.arange(first, first + count)
+        return MotionChunk(motion, first), replace(carry, next_frame=first + count)
+
+    async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
+        self.requests.append(request)
+        await self._take_time("renderer")
+        marks = request.motion.motion[:, MARK]
+        if request.fps == 50:
+            after = marks[-1] if request.following is None else request.following[MARK]
+            following = np.append(marks[1:], after)
+            marks = np.stack([marks, (marks + following) / 2], axis=1).ravel()
+        return pictures(marks)
+
+    def crops(self, request: RenderRequest) -> CropsInWork:
+        raise AssertionError("this family doubles in motion space")
+
+    async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
+        raise AssertionError("this family doubles in motion space")
+
+    async def _take_time(self, stage: str) -> None:
+        self.in_flight += 1
+        try:
+            until = self.clock.now() + self.latency_s.get(stage, 0.0)
+            await self.clock.sleep_until(max(until, self.stalled_until.get(stage, 0.0)))
+            if stage in self.broken:
+                raise BrokenStageError(stage)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.in_flight -= 1
+
+
+def pictures(marks: F32) -> Nv12RectBatch:
+    """Pictures of 4 x 2 pixels that carry ten times a number each."""
+    luma = np.zeros((len(marks), 2, 4), np.uint8)
+    luma[:, 0] = np.round(marks * 10).astype("<i4").view(np.uint8).reshape(-1, 4)
+    return Nv12RectBatch(FaceRect(0, 0, 4, 2), luma, np.zeros((len(marks), 1, 4), np.uint8))
+
+
+def mark_of(tick: VideoTick) -> float | None:
+    """The number that a picture carries; None for a repeat."""
+    return None if tick.rect is None else int(tick.rect.y_plane[0].copy().view("<i4")[0]) / 10
+
+
+def spoken_frame(tick: VideoTick) -> float | None:
+    """The frame of speech that a picture shows; None for others."""
+    mark = mark_of(tick)
+    return None if mark is None or mark < SPOKEN_FROM else mark - SPOKEN_FROM
+
+
+@dataclass
+class RecordingSink:
+    """Keeps everything."""
+
+    videos: list[VideoTick] = field(default_factory=list)
+    voices: list[VoiceTick] = field(default_factory=list)
+    events: list[LiveEvent] = field(default_factory=list)
+
+    def video(self, tick: VideoTick) -> None:
+        self.videos.append(tick)
+
+    def voice(self, tick: VoiceTick) -> None:
+        self.voices.append(tick)
+
+    def event(self, event: LiveEvent) -> None:
+        self.events.append(event)
+
+    def heard(self) -> F32:
+        """The voice so far."""
+        return np.concatenate([voice.pcm for voice in self.voices])
+
+    def named(self, name: str) -> list[LiveEvent]:
+        return [event for event in self.events if event.name == name]
+
+
+def fake_avatar() -> Avatar:
+    return Avatar(
+        avatar_id="ab" * 16,
+        family="fake",
+        name="",
+        canvas_rgb=np.full((8, 8, 3), 90, np.uint8),
+        rect=FaceRect(0, 0, 4, 2),
+        crop_to_canvas=np.zeros((2, 3), np.float32),
+        mask=np.zeros((512, 512), np.float32),
+        tensors={},
+    )
+
+
+def tone(seconds: float, amplitude: float = 0.3) -> F32:
+    return (amplitude * np.sin(np.arange(round(seconds * 16_000)) * 0.2)).astype(np.float32)
+
+
+@dataclass
+class Stage:
+    """A session that runs, and what surrounds it."""
+
+    clock: FakeClock
+    stages: LiveFakeStages
+    loop_stages: LiveFakeStages
+    sink: RecordingSink
+    session: LiveSession
+    task: asyncio.Task[EndReason]
+
+    async def speak_into_microphone(self, pcm: F32, block: int = 320) -> None:
+        """Feed blocks at the speed of sound."""
+        for start in range(0, len(pcm), block):
+            piece = pcm[start : start + block]
+            await self.clock.advance(len(piece) / 16_000)
+            self.session.feed(piece)
+            await settle()
+
+
+@asynccontextmanager
+async def live(
+    drive: Drive = Drive.PUSH,
+    fps: int = 25,
+    *,
+    connect: bool = True,
+    warm: bool = True,
+    settings: LiveSettings | None = None,
+    stages: LiveFakeStages | None = None,
+    clock: FakeClock | None = None,
+) -> AsyncGenerator[Stage, None]:
+    """A running session, ended afterwards."""
+    clock = clock or (stages.clock if stages else FakeClock())
+    stages = stages or LiveFakeStages(clock)
+    settings = settings or LiveSettings(idle_loop_frames=100)
+    loop_stages = LiveFakeStages(clock)
+    loops, sink, avatar = IdleLoops(loop_stages, settings), RecordingSink(), fake_avatar()
+    picture = SessionSettings.model_validate({"fps": fps, "silence": SilenceSettings()})
+    if warm:
+        await loops.draw(loops.open(avatar, picture), avatar, picture)
+    session = LiveSession("s", stages, avatar, loops, sink, settings, picture, drive, 7, clock)
+    task = asyncio.create_task(session.run())
+    await settle()
+    if connect:
+        session.connected()
+        await settle()
+    try:
+        yield Stage(clock, stages, loop_stages, sink, session, task)
+    finally:
+        session.end(EndReason.DELETED)
+        await clock.advance(0.1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await loops.close()
