@@ -43,6 +43,9 @@ Fps = Annotated[float, PlainValidator(_fps), WithJsonSchema({"type": "number", "
 """25, 50, or 59.94 for 60000/1001; whole rates stay integers."""
 
 
+FileMotion = Literal["auto", "offline", "low_latency", "compat"]
+
+
 class SessionSettings(Settings):
     """How one session is cut into work."""
 
@@ -56,6 +59,11 @@ class SessionSettings(Settings):
     credits: int = Field(3, ge=1, le=16, description="Chunks of one session that may be in work at the same time.")
     colour: Literal["bt709", "bt601"] = Field(
         "bt709", description="Matrix of the NV12 picture; the stream is tagged with it."
+    )
+    file_motion: FileMotion = Field(
+        "auto",
+        description="How the motion of a file is made. auto: offline where the family can (it sees speech that comes later), else "
+        "low_latency, as in a live session. compat: Ditto's reference online worker, frame for frame.",
     )
     silence: SilenceSettings = SilenceSettings()
 

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from kernels.errors import InvalidInputError
 from pipeline.behaviour import behaviour_of
 from pipeline.canvas import CanvasPainter
+from pipeline.clip_motion import clip_motion, clip_start
 from pipeline.clock import frame_count
 from pipeline.config import SessionSettings
 from pipeline.session import run_session
@@ -30,12 +31,14 @@ async def clip_batches(
     """Rectangles of a whole clip, exactly ceil(samples * fps / 16000) of them.
 
     Raises:
-        InvalidInputError: No samples.
+        InvalidInputError: No samples, or motion that the family cannot make.
     """
     if not len(pcm):
         raise InvalidInputError("audio", "0 samples", "at least one sample")
     left = frame_count(len(pcm), settings.fps)
-    batches = run_session(audio_blocks(pcm), stages, avatar.avatar_id, settings, seed, behaviour_of(avatar))
+    start = clip_start(avatar, seed, len(pcm), settings.file_motion)
+    motion = None if start is None else clip_motion(pcm, stages, start)
+    batches = run_session(audio_blocks(pcm), stages, avatar.avatar_id, settings, seed, behaviour_of(avatar), motion)
     async with aclosing(batches):
         async for batch in batches:
             kept = min(len(batch), left)

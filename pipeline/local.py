@@ -43,7 +43,13 @@ def load_face_mesh(home: Path | None = None) -> FaceMesh:
     return FaceMesh(folder)
 
 
-def register_source(source: Path, name: str = "", home: Path | None = None, family: str = MINI_FAMILY) -> Avatar:
+def register_source(
+    source: Path,
+    name: str = "",
+    home: Path | None = None,
+    family: str = MINI_FAMILY,
+    weights: Path | None = None,
+) -> Avatar:
     """Register a portrait or a short video with this machine's store.
 
     Args:
@@ -51,6 +57,7 @@ def register_source(source: Path, name: str = "", home: Path | None = None, fami
         name: For people.
         home: Data folder; None = `LIVEANCHOR_HOME`.
         family: Whose renderer will draw the presenter; others than `mini` need their weights here.
+        weights: Folder with its weights; None = the usual place.
 
     Raises:
         InvalidInputError: The file holds no usable face, or there is no such family; the reason is in the message.
@@ -59,7 +66,7 @@ def register_source(source: Path, name: str = "", home: Path | None = None, fami
     name = clean_name(name)
     if family == MINI_FAMILY:
         return avatar_store(home).put(register_file(source, load_face_mesh(home), name))
-    maker = find_family(family).avatar_maker(weights_dir(family, home))
+    maker = find_family(family).avatar_maker(weights or weights_dir(family, home))
     try:
         data = source.read_bytes()
     except OSError as error:
@@ -75,12 +82,21 @@ class LocalPipeline:
         home: Data folder; None = `LIVEANCHOR_HOME`.
         encoder: How files are encoded.
         rife: How pictures are interpolated, where they are.
+        family: Of presenters that are made here, the default one included.
+        weights: Folder with its weights; None = the usual place.
     """
 
     def __init__(
-        self, home: Path | None = None, encoder: EncoderSettings | None = None, rife: RifeSettings | None = None
+        self,
+        home: Path | None = None,
+        encoder: EncoderSettings | None = None,
+        rife: RifeSettings | None = None,
+        family: str = MINI_FAMILY,
+        weights: Path | None = None,
     ) -> None:
         self._home = home
+        self._family = family
+        self._weights = weights
         self._encoder = encoder or EncoderSettings()
         self._rife = rife or RifeSettings()
         self.store = avatar_store(home)
@@ -105,7 +121,7 @@ class LocalPipeline:
             return self.stages
         if family not in self._others:
             device = "cuda" if torch.cuda.is_available() else "cpu"
-            folder = weights_dir(family, self._home)
+            folder = self._weights_of(family)
             self._others[family] = find_family(family).local_stages(self.store.get, folder, device, self._rife)
         return self._others[family]
 
@@ -114,12 +130,17 @@ class LocalPipeline:
 
         Raises:
             InvalidInputError: Unknown id.
+            LiveAnchorError: The family's weights are missing or of no use.
         """
-        return self.store.get(avatar_id) if avatar_id else default_avatar(self.store)
+        if avatar_id:
+            return self.store.get(avatar_id)
+        if self._family == MINI_FAMILY:
+            return default_avatar(self.store)
+        return find_family(self._family).avatar_maker(self._weights_of(self._family)).default(self.store)
 
     def register(self, source: Path, name: str = "") -> Avatar:
         """See `register_source`."""
-        return register_source(source, name or source.stem, self._home)
+        return register_source(source, name or source.stem, self._home, self._family, self._weights)
 
     def generate_file(
         self,
@@ -152,6 +173,10 @@ class LocalPipeline:
                 on_progress=on_progress,
             )
         )
+
+    def _weights_of(self, family: str) -> Path:
+        given = self._weights if family == self._family else None
+        return given or weights_dir(family, self._home)
 
     def close(self) -> None:
         """End the stage threads."""

@@ -76,6 +76,7 @@ async def run_session(
     settings: SessionSettings,
     seed: int,
     behaviour: MotionBehaviour = MINI,
+    motion: AsyncGenerator[MotionChunk, None] | None = None,
 ) -> AsyncGenerator[Nv12RectBatch, None]:
     """Drive one session to the end of its audio.
 
@@ -86,6 +87,7 @@ async def run_session(
         settings: Chunking, frame rate, colour, silence.
         seed: See `SpeechMotion`.
         behaviour: Of the avatar, `pipeline.behaviour.behaviour_of(avatar)`.
+        motion: Motion that is made another way (`pipeline.clip_motion`); `source` is not read then.
 
     Yields:
         Rectangles of consecutive frames. At 50 frames/s two per frame of motion in all; the caller cuts to the exact length.
@@ -101,7 +103,7 @@ async def run_session(
     drawer = ChunkDrawer(stages, avatar_id, settings)
     last_frame, last_batch = -1, None
     in_flight: deque[asyncio.Task[Nv12RectBatch]] = deque()
-    hops = SpeechMotion(stages, settings.silence, seed, behaviour=behaviour).run(source)
+    hops = motion or SpeechMotion(stages, settings.silence, seed, behaviour=behaviour).run(source)
     if settings.cadence == 2:
         hops = stride_two(hops)
     try:

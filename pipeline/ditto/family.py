@@ -11,8 +11,8 @@ from engines.ditto.checkpoints import ditto_folder
 from engines.ditto.version import SOURCE_FILES, files_version
 from pipeline.config import RifeSettings
 from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
-from pipeline.ditto.load import load_audio_features, load_motion_diffusion, load_renderer, load_source_models
-from pipeline.ditto.motion_diffusion import DittoMotionDiffusion
+from pipeline.ditto.load import load_audio_features, load_motion_modes, load_renderer, load_source_models
+from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.registration import SourceModels, make_avatar, register_picture, register_template_video
 from pipeline.ditto.renderer import DittoRenderer
 from pipeline.ditto.stages import DittoStages, load_stages
@@ -85,9 +85,9 @@ class DittoFamily:
         """Stage `audio_features`."""
         return load_audio_features(folder, device, threads=threads)
 
-    def load_motion(self, folder: Path | None, device: str) -> DittoMotionDiffusion:
+    def load_motion(self, folder: Path | None, device: str) -> DittoMotionModes:
         """Stage `motion_diffusion`."""
-        return load_motion_diffusion(folder, device)
+        return load_motion_modes(folder, device)
 
     def load_renderer(
         self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str, cache_bytes: int

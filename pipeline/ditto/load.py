@@ -23,10 +23,14 @@ from engines.ditto.version import AUDIO_FILES, MOTION_FILES, SOURCE_FILES, files
 from engines.networks.lmdm import Lmdm
 from engines.torch_runtime import TorchRuntime
 from engines.weights import WeightsFileError
+from kernels.errors import InvalidInputError
 from pipeline.ditto.audio_features import DittoAudioFeatures, silence_rows
+from pipeline.ditto.clip_motion import ClipMode, ClipSettings, DittoClipMotion
 from pipeline.ditto.condition import emotion_sequence
 from pipeline.ditto.feature_windows import HOP_FRAMES
 from pipeline.ditto.motion_diffusion import ROW_DIM, DittoMotionDiffusion, LiveSettings
+from pipeline.ditto.motion_modes import DittoMotionModes
+from pipeline.ditto.motion_windows import SEQ_FRAMES, WindowSettings
 from pipeline.ditto.registration import SourceModels
 from pipeline.ditto.renderer import DEFAULT_CACHE_BYTES, DittoEngines, DittoRenderer
 from pipeline.types import F32, Avatar
@@ -55,8 +59,38 @@ def load_audio_features(
     return DittoAudioFeatures(hubert.encode_all, hop_frames, files_version(root, AUDIO_FILES))
 
 
-def load_motion_diffusion(
+def load_motion_modes(
     folder: Path | None = None, device: str = "cpu", hop_frames: int = HOP_FRAMES, steps: int | None = None
+) -> DittoMotionModes:
+    """The motion stage, live and for files, over one network.
+
+    Args:
+        folder: See `load_audio_features`.
+        device: Torch device name.
+        hop_frames: Frames per hop, a multiple of 5.
+        steps: DDIM steps of live motion; None takes the online configuration's.
+
+    Raises:
+        WeightsFileError: A file is missing or of no use.
+    """
+    root = ditto_folder(folder)
+    lmdm = load_lmdm(root)
+
+    def make_clip(mode: ClipMode) -> DittoClipMotion:
+        config = load_config(root, "offline" if mode == "offline" else "online")
+        settings = clip_settings(mode, config, files_version(root, MOTION_FILES))
+        runtime = TorchRuntime(MotionSampler(lmdm, settings.steps), device)
+        return DittoClipMotion(mode, runtime, settings, load_silence_rows(root))
+
+    return DittoMotionModes(load_motion_diffusion(root, device, hop_frames, steps, lmdm), make_clip)
+
+
+def load_motion_diffusion(
+    folder: Path | None = None,
+    device: str = "cpu",
+    hop_frames: int = HOP_FRAMES,
+    steps: int | None = None,
+    lmdm: Lmdm | None = None,
 ) -> DittoMotionDiffusion:
     """The motion stage, live.
 
@@ -65,6 +99,7 @@ def load_motion_diffusion(
         device: Torch device name.
         hop_frames: Frames per hop, a multiple of 5.
         steps: DDIM steps; None takes the online configuration's.
+        lmdm: The network, where it is loaded already.
 
     Raises:
         WeightsFileError: A file is missing or of no use.
@@ -73,7 +108,8 @@ def load_motion_diffusion(
     config = load_config(root, "online")
     steps = steps or config.sampling_timesteps
     settings = live_settings(config, hop_frames, steps, files_version(root, MOTION_FILES))
-    runtime = TorchRuntime(load_sampler(root, steps), device)
+    sampler = load_sampler(root, steps) if lmdm is None else MotionSampler(lmdm, steps)
+    runtime = TorchRuntime(sampler, device)
     return DittoMotionDiffusion(runtime, settings, load_silence_rows(root))
 
 
@@ -123,9 +159,18 @@ def load_sampler(folder: Path, steps: int) -> MotionSampler:
     Raises:
         WeightsFileError: The file is missing or of no use.
     """
+    return MotionSampler(load_lmdm(folder), steps)
+
+
+def load_lmdm(folder: Path) -> Lmdm:
+    """The motion model alone.
+
+    Raises:
+        WeightsFileError: The file is missing or of no use.
+    """
     lmdm = load_network(folder, "lmdm")
     assert isinstance(lmdm, Lmdm)  # noqa: S101 - what the registry builds under this name
-    return MotionSampler(lmdm, steps)
+    return lmdm
 
 
 def live_settings(config: DittoConfig, hop_frames: int, steps: int, version: str) -> LiveSettings:
@@ -140,6 +185,25 @@ def live_settings(config: DittoConfig, hop_frames: int, steps: int, version: str
         limits=config.limits,
         version=version,
     )
+
+
+def clip_settings(mode: ClipMode, config: DittoConfig, version: str) -> ClipSettings:
+    """A configuration's settings for files.
+
+    Raises:
+        InvalidInputError: `compat` under an overlap at which the reference loses frames.
+    """
+    if mode == "compat" and config.overlap_v2 < SEQ_FRAMES // 2:
+        raise InvalidInputError("overlap_v2", str(config.overlap_v2), f"{SEQ_FRAMES // 2} to {SEQ_FRAMES - 1}")
+    windows = WindowSettings(
+        overlap=config.overlap_v2,
+        online=mode == "compat",
+        reset_every=config.fix_kp_cond,
+        reset_keeps=config.fix_kp_cond_dim or (0, 0),
+        smooth_width=config.smo_k_d,
+        limits=config.limits,
+    )
+    return ClipSettings(windows, emotion_sequence(config.emo), config.sampling_timesteps, version)
 
 
 def load_silence_rows(folder: Path) -> F32:

@@ -14,9 +14,11 @@ import torch
 from pipeline.audio_features import CarryError
 from pipeline.config import RifeSettings
 from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
+from pipeline.ditto.clip_motion import DittoClipCarry
 from pipeline.ditto.feature_windows import HOP_FRAMES, ONLINE_LEAD
-from pipeline.ditto.load import load_audio_features, load_motion_diffusion, load_renderer
-from pipeline.ditto.motion_diffusion import FAMILY, DittoMotionCarry, DittoMotionDiffusion
+from pipeline.ditto.load import load_audio_features, load_motion_modes, load_renderer
+from pipeline.ditto.motion_diffusion import FAMILY, DittoMotionCarry
+from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.renderer import DEFAULT_CACHE_BYTES, DittoRenderer
 from pipeline.ditto.tail import DittoTail
 from pipeline.local_rife import LocalCrops, LocalRife
@@ -45,7 +47,7 @@ class DittoStages:
 
     Args:
         audio: The speech encoder's stage.
-        motion: The motion stage.
+        motion: The motion stage, all modes.
         renderer: The renderer.
         rife: The interpolator's stage.
 
@@ -54,7 +56,7 @@ class DittoStages:
     """
 
     def __init__(
-        self, audio: DittoAudioFeatures, motion: DittoMotionDiffusion, renderer: DittoRenderer, rife: LocalRife
+        self, audio: DittoAudioFeatures, motion: DittoMotionModes, renderer: DittoRenderer, rife: LocalRife
     ) -> None:
         self._audio = audio
         self._motion = motion
@@ -75,7 +77,7 @@ class DittoStages:
 
     async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
         """See `Stages`; a call without rows does a session's set-up."""
-        if not isinstance(carry, DittoMotionCarry):
+        if not isinstance(carry, DittoMotionCarry | DittoClipCarry):
             raise CarryError("carry", carry.family or type(carry).__name__, FAMILY)
         return await self._run("motion_diffusion", self._speech_thread, lambda: self._motion.step(rows, carry))
 
@@ -135,7 +137,7 @@ def load_stages(
     torch.set_num_threads(1)
     return DittoStages(
         load_audio_features(folder, device, hop_frames),
-        load_motion_diffusion(folder, device, hop_frames, steps),
+        load_motion_modes(folder, device, hop_frames, steps),
         load_renderer(load_avatar, folder, device, cache_bytes),
         LocalRife(lambda network: DittoTail(load_avatar, network, cache_bytes), rife or RifeSettings(), device),
     )

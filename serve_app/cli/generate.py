@@ -81,11 +81,9 @@ class Job:
     chunk_frames: int
     seed: int
 
-    def settings(self) -> SessionSettings:
-        """As session settings."""
-        from pipeline.config import SessionSettings
-
-        return SessionSettings.model_validate({"fps": self.fps, "chunk_frames": self.chunk_frames})
+    def settings(self, defaults: SessionSettings) -> SessionSettings:
+        """As session settings, everything else as the configuration says."""
+        return defaults.model_copy(update={"fps": self.fps, "chunk_frames": self.chunk_frames})
 
 
 def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
@@ -96,14 +94,17 @@ def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
 
     decoded = decode_audio(job.audio)
     bar.update(task, description="loading the presenter")
-    pipeline = LocalPipeline(rife=load_config().rife)
+    config = load_config()
+    pipeline = LocalPipeline(
+        encoder=config.encoder, rife=config.rife, family=config.models.family, weights=config.models.weights_dir
+    )
     presenter = pipeline.register(job.portrait) if job.portrait else pipeline.avatar(job.avatar_id)
     bar.update(task, description="speaking")
     pipeline.generate_file(
         decoded,
         job.out,
         presenter,
-        job.settings(),
+        job.settings(config.session),
         seed=job.seed,
         on_progress=lambda done, total: bar.update(task, completed=done, total=total),
     )
@@ -112,6 +113,7 @@ def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
 def generate_on_ray(job: Job, bar: Progress, task: TaskID) -> None:
     """Through a running LiveAnchor, or one that is started for this job."""
     from pipeline.audio_in import decode_audio
+    from pipeline.config import SessionSettings
     from serve_app.remote import generate_remote
 
     decode_audio(job.audio)  # a bad file is refused here, before a cluster is started for it
@@ -120,7 +122,7 @@ def generate_on_ray(job: Job, bar: Progress, task: TaskID) -> None:
         job.out,
         avatar_id=job.avatar_id,
         portrait=job.portrait,
-        settings=job.settings(),
+        settings=job.settings(SessionSettings()),
         seed=job.seed,
         on_progress=lambda done, total: bar.update(task, completed=done, total=total or None),
         on_status=lambda text: bar.update(task, description=text),

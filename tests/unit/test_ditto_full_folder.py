@@ -6,11 +6,14 @@ import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import av
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.io import wavfile
 from typer.testing import CliRunner
 
 from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
@@ -20,15 +23,21 @@ from engines.home import FACE_DIR_ENV, HOME_ENV, weights_dir
 from engines.torch_runtime import TorchRuntime
 from engines.weights_content import check_content
 from pipeline.avatar_store import AvatarStore
+from pipeline.clip_motion import clip_motion, clip_start
 from pipeline.config import SessionSettings
 from pipeline.ditto.avatar_tensors import unpack
-from pipeline.ditto.load import load_renderer, load_sampler, load_silence_rows, load_source_models
+from pipeline.ditto.load import (
+    load_audio_features,
+    load_motion_modes,
+    load_sampler,
+    load_silence_rows,
+    load_source_models,
+)
 from pipeline.ditto.registration import make_avatar
 from pipeline.ditto.stages import load_stages
 from pipeline.ditto.whole_clip import WholeClipMotion
 from pipeline.frames import clip_batches
-from pipeline.stages import RenderRequest
-from pipeline.types import Avatar, MotionChunk, Nv12RectBatch
+from pipeline.types import F32, Avatar, FeatureRows, Nv12RectBatch
 from serve_app.cli.app import app
 from tests.unit.ditto_avatar_support import drawn_face
 from tests.unit.ditto_support import write_folder
@@ -134,12 +143,12 @@ def test_the_command_line_registers_for_the_family(home: Path, tmp_path: Path) -
 
 def test_online_from_samples_to_pictures(home: Path, avatar: Avatar) -> None:
     threads = torch.get_num_threads()
-    pcm = (0.3 * np.sin(np.arange(1000) * 0.05)).astype(np.float32)
+    pcm = (0.3 * np.sin(np.arange(640) * 0.05)).astype(np.float32)
 
     async def run() -> tuple[dict[str, int], list[Nv12RectBatch]]:
         stages = load_stages(AvatarStore(home / "avatars").get, weights_dir("ditto", home))
         try:
-            batches = clip_batches(pcm, avatar, stages, SessionSettings(), 1)
+            batches = clip_batches(pcm, avatar, stages, SessionSettings(file_motion="low_latency"), 1)
             made = [batch async for batch in batches]
         finally:
             stages.close()
@@ -150,22 +159,53 @@ def test_online_from_samples_to_pictures(home: Path, avatar: Avatar) -> None:
     finally:
         torch.set_num_threads(threads)
     assert calls == {"audio_features": 1, "motion_diffusion": 2, "renderer": 1}
-    assert sum(map(len, batches)) == 2
+    assert sum(map(len, batches)) == 1
     luma = np.concatenate([batch.y_planes for batch in batches])
     assert luma.shape[1:] == (avatar.rect.h, avatar.rect.w) and luma.std() > 5
 
 
-def test_offline_from_samples_to_pictures(home: Path, avatar: Avatar) -> None:
+def test_offline_motion_of_the_stages_is_the_whole_clip_s(home: Path, avatar: Avatar) -> None:
     folder = weights_dir("ditto", home)
     config = load_config(folder, "offline")
     assert config.sampling_timesteps == STEPS
-    motion = WholeClipMotion(Hubert(folder).encode_all, TorchRuntime(load_sampler(folder, STEPS)), STEPS, config)
+    tensors = unpack(avatar)
+    whole = WholeClipMotion(
+        Hubert(folder).encode_all, TorchRuntime(load_sampler(folder, STEPS)), STEPS, config, tensors.blink_gaps
+    )
     pcm = (0.3 * np.sin(np.arange(640 * 85) * 0.05)).astype(np.float32)
-    offsets = motion.offline(pcm, unpack(avatar).speaker, 1)
-    assert offsets.shape == (85, 265) and np.isfinite(offsets).all() and np.abs(offsets[1:]).max() > 0
-    renderer = load_renderer(AvatarStore(home / "avatars").get, folder)
-    batch = renderer.render(RenderRequest(avatar.avatar_id, MotionChunk(offsets[40:41], 40), None, 25, "bt709"))
-    assert len(batch) == 1 and batch.y_planes.std() > 5
+    expected = whole.offline(pcm, tensors.speaker, 1)
+    assert expected.shape == (85, 265) and np.isfinite(expected).all() and np.abs(expected[1:]).max() > 0
+    audio, motion = load_audio_features(folder), load_motion_modes(folder)
+
+    class Stages:
+        async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
+            return audio.window(window, first_row)
+
+        async def motion_diffusion(self, rows: FeatureRows, carry: Any) -> Any:
+            return motion.step(rows, carry)
+
+    async def run() -> F32:
+        start = clip_start(avatar, 1, len(pcm), "auto")
+        assert start is not None
+        stages: Any = Stages()
+        return np.concatenate([chunk.motion async for chunk in clip_motion(pcm, stages, start)])
+
+    error = np.abs(asyncio.run(run()) - expected).max()
+    assert error <= 1e-5 * np.abs(expected).max(), error
+
+
+def test_generate_local_speaks_with_the_family(home: Path, avatar: Avatar, tmp_path: Path) -> None:
+    speech, out, threads = tmp_path / "speech.wav", tmp_path / "talk.mp4", torch.get_num_threads()
+    wavfile.write(speech, 16_000, (9000 * np.sin(np.arange(640) * 0.05)).astype(np.int16))
+    command = ["generate", "--local", "--audio", str(speech), "--avatar", avatar.avatar_id, "--out", str(out)]
+    try:
+        done = CliRunner().invoke(app, command, env={HOME_ENV: str(home)})
+    finally:
+        torch.set_num_threads(threads)
+    assert done.exit_code == 0, done.output
+    with av.open(str(out)) as container:
+        [frame] = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    assert frame.shape == avatar.canvas_rgb.shape and frame.std() > 10
 
 
 def test_the_content_check_loads_every_network(home: Path) -> None:

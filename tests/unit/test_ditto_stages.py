@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -20,17 +21,19 @@ from kernels.rgb_to_nv12 import rgb_to_nv12
 from pipeline.audio_features import CarryError
 from pipeline.avatar_store import AvatarStore
 from pipeline.behaviour import behaviour_of
-from pipeline.config import RifeSettings, SessionSettings, SilenceSettings
+from pipeline.config import FileMotion, RifeSettings, SessionSettings, SilenceSettings
 from pipeline.ditto.audio_features import DittoAudioFeatures, online_features, silence_rows
 from pipeline.ditto.avatar_tensors import unpack
+from pipeline.ditto.clip_motion import ClipMode, DittoClipMotion
 from pipeline.ditto.feature_windows import keep_frames, online_windows
+from pipeline.ditto.load import clip_settings
 from pipeline.ditto.motion_fields import from_vector
+from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.motion_stitch import MotionStitch, StitchOptions
 from pipeline.ditto.put_back import put_back
 from pipeline.ditto.renderer import DittoEngines, DittoRenderer, StaleAvatarError, frame_control
 from pipeline.ditto.stages import DittoStages
 from pipeline.ditto.tail import DittoTail
-from pipeline.ditto.whole_clip import WholeClipMotion
 from pipeline.frames import clip_batches
 from pipeline.local_rife import LocalRife
 from pipeline.motion_diffusion import initial_carry
@@ -40,7 +43,7 @@ from pipeline.stages import RenderRequest
 from pipeline.types import F32, AudioChunk, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 from tests.golden.support import FILL, SALT, filled, motion_info
 from tests.unit.ditto_avatar_support import still_avatar, video_avatar
-from tests.unit.ditto_motion_support import FormulaModel, settings, speaker, stage
+from tests.unit.ditto_motion_support import FormulaModel, settings, stage
 
 KERNEL = FILL.normal("stages/kernel", (1024,), SALT, 1.0)
 
@@ -84,7 +87,14 @@ def stages(*avatars: Avatar, **changes: Any) -> DittoStages:
     hop = changes.get("hop_frames", 5)
     found = {avatar.avatar_id: avatar for avatar in avatars}
     rife = LocalRife(lambda network: DittoTail(found.__getitem__, network), RifeSettings(), "cpu")
-    return DittoStages(DittoAudioFeatures(encode_all, hop), stage(**changes), renderer(avatars), rife)
+    motion = DittoMotionModes(stage(**changes), clip_mode)
+    return DittoStages(DittoAudioFeatures(encode_all, hop), motion, renderer(avatars), rife)
+
+
+def clip_mode(mode: ClipMode) -> DittoClipMotion:
+    online = {"overlap_v2": 70, "fix_kp_cond": 1, "fix_kp_cond_dim": (0, 202)} if mode == "compat" else {}
+    config = DittoConfig(sampling_timesteps=3, **online)
+    return DittoClipMotion(mode, FormulaModel(), clip_settings(mode, config, "v1"), silence_rows(encode_all))
 
 
 def tone(samples: int) -> F32:
@@ -130,10 +140,15 @@ def test_rows_of_a_session_are_the_reference_s_rows() -> None:
         audio.window(pcm[:100], 0)
 
 
+MODES: tuple[FileMotion, ...] = ("offline", "low_latency", "compat")
+LIVE = SessionSettings(file_motion="low_latency")
+
+
+@pytest.mark.parametrize("motion", MODES)
 @pytest.mark.parametrize("samples", [1, 640, 3200, 3201, 9000])
-def test_a_clip_has_as_many_frames_as_its_audio(samples: int) -> None:
+def test_a_clip_has_as_many_frames_as_its_audio(samples: int, motion: FileMotion) -> None:
     avatar = still_avatar()
-    assert len(rendered(avatar, tone(samples), SessionSettings())) == -(-samples // 640)
+    assert len(rendered(avatar, tone(samples), SessionSettings(file_motion=motion))) == -(-samples // 640)
 
 
 @pytest.mark.parametrize("samples", [4559, 4560])
@@ -163,12 +178,14 @@ def test_the_first_frame_needs_285_ms(samples: int) -> None:
     made.close()
 
 
-def test_chunks_change_no_pixel_and_seeds_do() -> None:
+@pytest.mark.parametrize("motion", ["offline", "low_latency"])
+def test_chunks_change_no_pixel_and_seeds_do(motion: FileMotion) -> None:
     avatar, pcm = still_avatar(), tone(640 * 27)
-    whole = rendered(avatar, pcm, SessionSettings(chunk_frames=25))
+    whole = rendered(avatar, pcm, SessionSettings(chunk_frames=25, file_motion=motion))
     for chunk in (4, 8, 16):
-        np.testing.assert_array_equal(rendered(avatar, pcm, SessionSettings(chunk_frames=chunk)), whole)
-    assert (rendered(avatar, pcm, SessionSettings(chunk_frames=25), seed=4) != whole).any()
+        config = SessionSettings.model_validate({"chunk_frames": chunk, "file_motion": motion})
+        np.testing.assert_array_equal(rendered(avatar, pcm, config), whole)
+    assert (rendered(avatar, pcm, SessionSettings(chunk_frames=25, file_motion=motion), seed=4) != whole).any()
 
 
 def test_silence_costs_no_neural_speech_work_and_shows_a_living_face() -> None:
@@ -176,7 +193,7 @@ def test_silence_costs_no_neural_speech_work_and_shows_a_living_face() -> None:
 
     async def run() -> tuple[DittoStages, list[Nv12RectBatch]]:
         made = stages(avatar)
-        batches = clip_batches(np.zeros(640 * 20, np.float32), avatar, made, SessionSettings(), 3)
+        batches = clip_batches(np.zeros(640 * 20, np.float32), avatar, made, LIVE, 3)
         return made, [batch async for batch in batches]
 
     made, batches = asyncio.run(run())
@@ -185,12 +202,14 @@ def test_silence_costs_no_neural_speech_work_and_shows_a_living_face() -> None:
     made.close()
 
 
-def test_two_sessions_at_once_equal_two_alone_bit_for_bit() -> None:
+@pytest.mark.parametrize("motion", MODES)
+def test_two_sessions_at_once_equal_two_alone_bit_for_bit(motion: FileMotion) -> None:
+    settings = SessionSettings(chunk_frames=4, file_motion=motion)
     first, second = still_avatar(), video_avatar(3)
     clips = [(first, tone(640 * 14), 5), (second, tone(640 * 11)[::-1].copy(), 9)]
 
     async def drive(made: DittoStages, avatar: Avatar, pcm: F32, seed: int) -> np.ndarray:
-        batches = clip_batches(pcm, avatar, made, SessionSettings(chunk_frames=4), seed)
+        batches = clip_batches(pcm, avatar, made, settings, seed)
         return np.concatenate([batch.y_planes async for batch in batches])
 
     async def together() -> list[np.ndarray]:
@@ -201,7 +220,7 @@ def test_two_sessions_at_once_equal_two_alone_bit_for_bit() -> None:
             made.close()
 
     for (avatar, pcm, seed), shared in zip(clips, asyncio.run(together()), strict=True):
-        np.testing.assert_array_equal(rendered(avatar, pcm, SessionSettings(chunk_frames=4), seed), shared)
+        np.testing.assert_array_equal(rendered(avatar, pcm, settings, seed), shared)
 
 
 def test_speech_pause_speech_is_continuous() -> None:
@@ -370,52 +389,43 @@ def test_another_family_s_carry_is_refused() -> None:
 
 
 def test_leaving_a_session_early_cancels_its_pictures() -> None:
-    avatar = still_avatar()
+    avatar, goes_on = still_avatar(), threading.Event()
 
-    async def run() -> None:
-        made = stages(avatar)
+    class Slow(FormulaSynthesis):
+        """Stops after the first chunk until the session has been left."""
+
+        def run(self, *inputs: torch.Tensor) -> torch.Tensor:
+            if len(self.calls) >= 8:
+                assert goes_on.wait(30)
+            return super().run(*inputs)
+
+    synthesis = Slow()
+
+    async def run() -> DittoStages:
+        found = {avatar.avatar_id: avatar}
+        engines = DittoEngines(synthesis, filled("stitch_network"), DittoConfig(), "0123456789abcdef")
+        rife = LocalRife(lambda network: DittoTail(found.__getitem__, network), RifeSettings(), "cpu")
+        motion = DittoMotionModes(stage(), clip_mode)
+        made = DittoStages(DittoAudioFeatures(encode_all), motion, DittoRenderer(found.__getitem__, engines), rife)
         batches = run_session(
             _source(tone(640 * 40)), made, avatar.avatar_id, SessionSettings(), 0, behaviour_of(avatar)
         )
         async with aclosing(batches):
-            await anext(batches)
+            assert len(await anext(batches)) == 8
+        goes_on.set()
         made.close()
+        return made
 
-    asyncio.run(run())
+    made = asyncio.run(run())
+    assert made.calls["renderer"] == 3, "credits"
+    drawn = sum(frames for _, frames in synthesis.calls)
+    assert drawn in (8, 16), "a chunk in work is finished, the one behind it never begins"
+    assert made.calls["motion_diffusion"] < 40 // 5, "nor does the rest of the speech"
 
 
 def test_a_cadence_that_fills_in_motion_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="cadence.*ditto"):
         rendered(still_avatar(), tone(640), SessionSettings(cadence=2))
-
-
-def whole_clip(model: FormulaModel | None = None, **config: Any) -> WholeClipMotion:
-    return WholeClipMotion(encode_all, model or FormulaModel(), 3, DittoConfig(**config))
-
-
-@pytest.mark.parametrize("samples", [1, 640 * 9, 640 * 30 + 1, 640 * 95])
-def test_whole_clips_have_the_length_of_their_audio(samples: int) -> None:
-    frames = -(-samples // 640)
-    pcm, who = tone(samples), speaker()
-    assert whole_clip().offline(pcm, who, 1).shape == (frames, MOTION_DIM)
-    online = {"overlap_v2": 70, "fix_kp_cond": 1, "fix_kp_cond_dim": (0, 202)}
-    assert whole_clip(**online).compat(pcm, who, 1).shape == (frames, MOTION_DIM)
-
-
-def test_whole_clips_start_at_the_source_and_depend_on_seed_and_speech() -> None:
-    pcm, who = tone(640 * 40), speaker()
-    made = whole_clip().offline(pcm, who, 1)
-    assert (made[0] == 0).all() and np.isfinite(made).all()
-    np.testing.assert_array_equal(made, whole_clip().offline(pcm, who, 1))
-    assert (made != whole_clip().offline(pcm, who, 2)).any()
-    assert (made != whole_clip().offline(pcm * 0.5, who, 1)).any()
-
-
-def test_whole_clips_that_cannot_work_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="audio"):
-        whole_clip().offline(np.zeros(0, np.float32), speaker(), 1)
-    with pytest.raises(InvalidInputError, match="overlap_v2"):
-        whole_clip().compat(tone(6400), speaker(), 1)
 
 
 def test_silence_has_the_same_rows_every_five_frames() -> None:

@@ -1,0 +1,88 @@
+"""Motion of a whole file, for families that make better motion of what they can see to its end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kernels.errors import InvalidInputError
+from pipeline.config import FileMotion
+from pipeline.stages import Carry, Stages
+from pipeline.types import F32, ROWS_PER_FRAME, SAMPLES_PER_FRAME, Avatar, MotionChunk
+
+
+@dataclass(frozen=True)
+class ClipStart:
+    """How a session cuts a clip for the neural stages.
+
+    Attributes:
+        carry: Of the first call to the motion stage.
+        context_samples: What a feature window begins with before its first frame.
+        tail_samples: What it ends with after its last frame.
+        frames: Of features in all.
+        block_frames: Of features per window; windows are a multiple of it.
+        window_frames: Of features per call.
+    """
+
+    carry: Carry
+    context_samples: int
+    tail_samples: int
+    frames: int
+    block_frames: int
+    window_frames: int
+
+
+def clip_start(avatar: Avatar, seed: int, samples: int, motion: FileMotion) -> ClipStart | None:
+    """How this avatar's files move; None: as in a live session.
+
+    Args:
+        avatar: The presenter.
+        seed: Session seed.
+        samples: Of the clip, >= 1.
+        motion: The wish.
+
+    Raises:
+        InvalidInputError: The family has no such motion.
+    """
+    if avatar.family == "ditto":
+        from pipeline.ditto.clip_start import ditto_clip_start
+
+        return ditto_clip_start(avatar, seed, samples, motion)
+    if motion not in ("auto", "low_latency"):
+        detail = f"the family {avatar.family} makes all motion as a live session does"
+        raise InvalidInputError("file_motion", motion, "auto or low_latency", detail)
+    return None
+
+
+async def clip_motion(pcm: F32, stages: Stages, start: ClipStart) -> AsyncGenerator[MotionChunk, None]:
+    """Feed a whole clip to the neural stages.
+
+    Args:
+        pcm: float32 (n,), 16 kHz.
+        stages: The stage calls.
+        start: From `clip_start`.
+
+    Yields:
+        Consecutive motion as it becomes final; the very first frame is flagged.
+    """
+    carry, began = start.carry, False
+    for first in range(0, start.frames, start.window_frames):
+        blocks = -(-min(start.window_frames, start.frames - first) // start.block_frames)
+        begin = first * SAMPLES_PER_FRAME - start.context_samples
+        length = start.context_samples + blocks * start.block_frames * SAMPLES_PER_FRAME + start.tail_samples
+        rows = await stages.audio_features(_window(pcm, begin, length), first * ROWS_PER_FRAME)
+        chunk, carry = await stages.motion_diffusion(rows, carry)
+        if len(chunk.motion):
+            yield chunk if began else replace(chunk, hold=np.arange(len(chunk.motion)) == 0)
+            began = True
+
+
+def _window(pcm: F32, begin: int, length: int) -> F32:
+    """Samples begin .. begin + length, silence where there are none."""
+    window = np.zeros(length, np.float32)
+    first, last = max(begin, 0), min(begin + length, len(pcm))
+    if last > first:
+        window[first - begin : last - begin] = pcm[first:last]
+    return window
