@@ -76,6 +76,7 @@ class LivePeer:
         self._timers: list[asyncio.TimerHandle] = []
         self._events = EventChannel(on_message)
         self._unlisten: Callable[[], None] = lambda: None
+        self._ours: list[RTCRtpTransceiver] = []
         self._tracks: dict[MediaKind, PacketTrack] = {}
         self._hooks: dict[MediaKind, SenderHook] = {}
         self._sent = SendRate(clock)
@@ -183,7 +184,7 @@ class LivePeer:
         except (ValueError, InvalidAccessError, InvalidStateError, AssertionError, KeyError, IndexError) as error:
             raise InvalidInputError("sdp", str(error)[:80], "an offer made by a WebRTC client") from error
         for transceiver in self._pc.getTransceivers():
-            self._settle(transceiver, takes_voice)
+            self._settle(transceiver)
         with rtc_patches.port_range(self._rtc.udp_port_min, self._rtc.udp_port_max):
             await self._pc.setLocalDescription(await self._pc.createAnswer())
         if self._ended:
@@ -195,6 +196,7 @@ class LivePeer:
 
     def _add(self, kind: MediaKind, direction: str, sends: bool) -> None:
         transceiver = self._pc.addTransceiver(kind, direction=direction)
+        self._ours.append(transceiver)
         codecs = [
             codec
             for codec in RTCRtpSender.getCapabilities(kind).codecs
@@ -221,12 +223,11 @@ class LivePeer:
             sent=sent,
         )
 
-    def _settle(self, transceiver: RTCRtpTransceiver, takes_voice: bool) -> None:
+    def _settle(self, transceiver: RTCRtpTransceiver) -> None:
         """After the offer is in: our level, our microphone; a camera or a second voice is turned off, not drained."""
-        if transceiver.sender not in [hook.sender for hook in self._hooks.values()]:
-            if transceiver.direction != "recvonly" or transceiver.kind != "audio" or not takes_voice:
-                transceiver.direction = "inactive"
-        if transceiver.kind == "video":
+        if transceiver not in self._ours:
+            transceiver.direction = "inactive"
+        elif transceiver.kind == "video":
             for codec in transceiver._codecs:
                 if codec.name.lower() == "h264":
                     codec.parameters["profile-level-id"] = sdp.profile_level_id(self._hub.level)

@@ -41,7 +41,7 @@ def test_patches_apply_once() -> None:
     hosts, seen = aioice.ice.get_host_addresses, aioice.ice.asyncio  # type: ignore[attr-defined]
     rtc_patches.apply_patches()
     assert aioice.ice.get_host_addresses is hosts and aioice.ice.asyncio is seen  # type: ignore[attr-defined]
-    assert aioice.ice.CONSENT_FAILURES == 5 and aioice.ice.CONSENT_INTERVAL == 1
+    assert aioice.ice.CONSENT_FAILURES == 5 and aioice.ice.CONSENT_INTERVAL == 0.5
     assert aiortc.rtcrtpsender.RTP_HISTORY_SIZE == 1024
     assert asyncio.get_event_loop_policy() is not None and seen.Queue is asyncio.Queue
 
