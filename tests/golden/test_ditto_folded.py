@@ -7,11 +7,12 @@ import torch
 
 from engines.ditto.dense_motion_core import SPARSE, DenseMotionCore
 from engines.ditto.fast.decoder import FastDecoder
+from engines.ditto.fast.dense_motion import FastDenseMotion
 from engines.ditto.fused_post_warp_decoder import FusedPostWarpDecoder, instance_norm
 from engines.networks.ditto.decoder import SpadeDecoder
 from engines.networks.ditto.dense_motion import sample_volume
 from engines.networks.ditto.warp_network import WarpNetwork
-from kernels.flat_maps import FlatShape, to_flat
+from kernels.flat_maps import FlatShape, from_flat, to_flat
 from kernels.grid_sample_3d import grid_sample_3d
 from kernels.shuffled_pixels import shuffled_picture
 from tests.golden.support import filled, normal, uniform
@@ -75,3 +76,18 @@ def test_the_fast_decoder_is_post_warp_and_decoder() -> None:
     want = FusedPostWarpDecoder(warp, decoder)(warped.flatten(1, 2), occlusion)
     got = shuffled_picture(logits, shape.scaled(4))
     assert (got - want).abs().max() < 2e-5
+
+
+def test_the_fast_dense_motion_warps_like_the_reference() -> None:
+    warp = filled("warp_network")
+    assert isinstance(warp, WarpNetwork)
+    volume = normal("warp_network/feature_3d", (1, 32, 16, 64, 64))
+    source = uniform("warp_network/kp_source", (1, 21, 3), -0.7, 0.7)
+    driving = source + normal("warp_network/kp_delta", (1, 21, 3), 0.06)
+    motion = warp.dense_motion_network(volume, source, driving)
+    want = sample_volume(volume, motion.deformation).permute(0, 3, 4, 2, 1).flatten(3)
+    fast = FastDenseMotion(warp.dense_motion_network, torch.float32)
+    warped, occlusion = fast(fast.source(volume), source, driving)
+    shape = FlatShape(1, 64, 64)
+    assert (from_flat(warped, shape) - want).abs().max() < 5e-4
+    assert (from_flat(occlusion[:, None], shape)[..., 0] - motion.occlusion[:, 0]).abs().max() < 2e-5
