@@ -1,0 +1,154 @@
+"""The way in for a stage: a network in, a verified TensorRT runtime out."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import structlog
+import torch
+from torch import Tensor, nn
+
+from engines.tensorrt.build import BuildSettings, Progress, build_plan, profile_of
+from engines.tensorrt.cache import EngineCache, make_key
+from engines.tensorrt.catalogue import EngineSpec, spec_of
+from engines.tensorrt.export import OPSET, Graph, export
+from engines.tensorrt.library import Flavour, Library, find_library
+from engines.tensorrt.runtime import TensorRtRuntime
+from engines.tensorrt.target import Target, choose_target
+from engines.tensorrt.verify import Agreement, verify
+from engines.weights import tensors_sha256
+
+_log = structlog.get_logger(__name__)
+_EXPORT_SCHEMA: Final = 1
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How engines are found and made.
+
+    Attributes:
+        flavour: Library; None takes the one that fits.
+        build: How they are built.
+        folder: Of the cache; None means `engines` in the data folder.
+        device: CUDA device.
+    """
+
+    flavour: Flavour | None = None
+    build: BuildSettings = field(default_factory=BuildSettings)
+    folder: Path | None = None
+    device: str = "cuda"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A built engine in memory.
+
+    Attributes:
+        spec: What it runs.
+        data: Serialized.
+        digest: Of its key in the cache.
+        built: True when it was built now, False when it lay in the cache.
+    """
+
+    spec: EngineSpec
+    data: bytes
+    digest: str
+    built: bool
+
+
+def load_or_build(
+    name: str,
+    module: nn.Module,
+    example_inputs: tuple[Tensor, ...] | None = None,
+    settings: EngineSettings | None = None,
+    progress: Progress | None = None,
+) -> TensorRtRuntime:
+    """An engine of a network, from the cache or built now (minutes on some cards), verified against the network.
+
+    Args:
+        name: Of the catalogue.
+        module: The float32 network (`engines.tensorrt.networks.network_of`, or the stage's own of the same kind). Not changed.
+        example_inputs: What it is verified with, e.g. from a real window; None: random values of the catalogue.
+        settings: See `EngineSettings`.
+        progress: Told how far a build is.
+
+    Raises:
+        TensorRtMissingError: No library, or none that runs on this card.
+        EngineExportError, EngineBuildError, EngineRunError, EngineCacheError: As their names say.
+        EngineOffError: The engine does not give the network's numbers; it must not serve.
+    """
+    settings = settings or EngineSettings()
+    spec = spec_of(name)
+    library = find_library(settings.flavour)
+    target = choose_target(library, device=torch.device(settings.device).index or 0)
+    plan = find_plan(spec, module, library, target, settings, progress)
+    runtime = TensorRtRuntime(spec, plan.data, library, settings.device)
+    found = verify(spec, runtime.run_all, module, example_inputs, settings.device)
+    _log.info(
+        "engine ready", engine=name, library=library.flavour, target=str(target), built=plan.built, **_said(found)
+    )
+    return runtime
+
+
+def find_plan(
+    spec: EngineSpec,
+    module: nn.Module,
+    library: Library,
+    target: Target,
+    settings: EngineSettings,
+    progress: Progress | None = None,
+) -> Plan:
+    """The plan of a network, from the cache or built now; needs no GPU where the library builds without one.
+
+    Raises:
+        EngineExportError, EngineBuildError, EngineCacheError: As their names say.
+    """
+    cache = EngineCache(settings.folder)
+    profile = profile_of(spec)
+    source = source_digest(spec, module)
+    graph: Graph | None = None
+    digest = cache.known_graph(source)
+    if digest is None:
+        graph = export(spec, module)
+        digest = hashlib.sha256(graph.onnx).hexdigest()
+        cache.remember_graph(source, digest)
+    key = make_key(spec.name, digest, library, target, settings.build.key(profile, tf32=False))
+
+    def build() -> bytes:
+        made = graph or export(spec, module)
+        return build_plan(spec.name, made.onnx, profile, settings.build, library, target, progress)
+
+    data, built = cache.read_or_build(key, build)
+    return Plan(spec, data, key.digest, built)
+
+
+def source_digest(spec: EngineSpec, module: nn.Module) -> str:
+    """Everything that an export depends on, without exporting: weights, options, spec, this project's code, and the exporter."""
+    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    parts = [str(_EXPORT_SCHEMA), str(OPSET), repr(spec), torch.__version__, _code_digest(), tensors_sha256(tensors)]
+    for name, part in module.named_modules():
+        options = {key: value for key, value in sorted(vars(part).items()) if _is_option(key, value)}
+        parts.append(f"{name} {type(part).__module__}.{type(part).__qualname__} {options} {part.extra_repr()}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _is_option(key: str, value: object) -> bool:
+    return not key.startswith("_") and key != "training" and isinstance(value, bool | int | float | str | tuple)
+
+
+@functools.cache
+def _code_digest() -> str:
+    """Over all source files of `engines` and `kernels`: a change costs one export; where the graph stays, the engine does."""
+    root = Path(__file__).resolve().parents[2]
+    digest = hashlib.sha256()
+    for path in sorted(path for package in ("engines", "kernels") for path in (root / package).rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _said(found: Agreement) -> dict[str, object]:
+    return {"relative_error": found.relative_error, "cosine": found.cosine, "psnr_db": found.psnr_db}
