@@ -41,7 +41,7 @@ class FastSampler(nn.Module):
     """Sample whole windows by DDIM (eta = 1).
 
     Args:
-        lmdm: Where the weights come from, on the CPU; they are copied.
+        lmdm: Where the weights come from; they are copied, to where they lie.
         steps: DDIM steps.
         dtype: Type of the products: float32, float16 or bfloat16.
     """
@@ -196,7 +196,8 @@ class FastSampler(nn.Module):
 
     def _fix_schedule(self, lmdm: Lmdm) -> None:
         """What depends on the schedule alone, in float32: time vectors, time tokens' keys and values, the null branch."""
-        hidden = lmdm.time_mlp(torch.tensor([step.time for step in self.schedule]))
+        times = torch.tensor([step.time for step in self.schedule], device=lmdm.null_cond_embed.device)
+        hidden = lmdm.time_mlp(times)
         time = lmdm.to_time_cond(hidden)
         tokens = lmdm.norm_cond(torch.unflatten(lmdm.to_time_tokens(hidden), -1, (TIME_TOKENS, lmdm.latent)))
         null = lmdm.norm_cond(lmdm.null_cond_embed)

@@ -1,0 +1,81 @@
+"""The motion model's ways of running, and the choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+import torch
+
+from engines.cuda_graphs import BUCKETS
+from engines.ditto.fast_sampler import FastSampler
+from engines.ditto.motion_sampler import MotionSampler
+from engines.graph_runtime import GraphRuntime
+from engines.networks.lmdm import Lmdm
+from engines.runtime import Runtime
+from engines.runtime_choice import Inputs, RuntimeKind, choose_runtime
+from engines.torch_runtime import TorchRuntime
+
+STAGE: Final = "ditto motion_diffusion"
+MAX_ERROR: Final = 1e-2
+"""Relative, on a window's motion: the bar for 16 bits."""
+DTYPE: Final = torch.float16
+"""Measured closer to float32 than bfloat16 (docs/performance.md); a network whose activations overflow it does not verify."""
+
+
+def motion_runtime(lmdm: Lmdm, steps: int, device: str, wanted: RuntimeKind = "auto") -> Runtime:
+    """The runtime of a window of the motion model; inputs and output as `MotionSampler`'s.
+
+    Args:
+        lmdm: The network, float32 on the CPU; the eager way keeps and moves it.
+        steps: DDIM steps.
+        device: Torch device name.
+        wanted: See `engines.runtime_choice`.
+
+    Raises:
+        RuntimeRefusedError: The named way cannot be used here.
+    """
+    others: dict[str, Callable[[], Runtime]] = {}
+    if device != "cpu":
+        others["compiled"] = lambda: compiled_runtime(lmdm, steps, device)
+        others["tensorrt"] = lambda: _tensorrt(lmdm, steps, device)
+    probes = [example(lmdm, steps, 1, seed) for seed in range(2)] if others else []
+    return choose_runtime(
+        wanted,
+        lambda: TorchRuntime(MotionSampler(lmdm, steps), device),
+        others,
+        probes,
+        stage=STAGE,
+        device=device,
+        max_error=MAX_ERROR,
+    )
+
+
+def example(lmdm: Lmdm, steps: int, batch: int, seed: int = 0) -> Inputs:
+    """Random inputs of `MotionSampler` on the CPU."""
+    generator = torch.Generator().manual_seed(seed)
+    shapes = (
+        (batch, lmdm.motion_dim),
+        (batch, lmdm.seq_frames, lmdm.cond_dim),
+        (batch, steps, lmdm.seq_frames, lmdm.motion_dim),
+    )
+    return tuple(0.5 * torch.randn(shape, generator=generator) for shape in shapes)
+
+
+def compiled_runtime(
+    lmdm: Lmdm, steps: int, device: str, dtype: torch.dtype = DTYPE, buckets: Sequence[int] = BUCKETS
+) -> GraphRuntime:
+    """The fused loop, the whole of it one CUDA graph per batch size."""
+    fast = FastSampler(lmdm, steps, dtype)
+    return GraphRuntime(fast, lambda batch: example(lmdm, steps, batch), device, buckets)
+
+
+def _tensorrt(lmdm: Lmdm, steps: int, device: str) -> Runtime:
+    """The denoising step as an engine, the loop around it in torch."""
+    from engines.tensorrt.adapters import StepRuntimeLmdm
+    from engines.tensorrt.load import EngineSettings, load_or_build
+    from engines.tensorrt.networks import network_of
+
+    name = "ditto/lmdm_step"
+    step = load_or_build(name, network_of(name, lambda network: lmdm), None, EngineSettings(device=device))
+    return TorchRuntime(MotionSampler(cast(Lmdm, StepRuntimeLmdm(lmdm, step)), steps), device)

@@ -1,0 +1,181 @@
+"""Which way of running a network is used: what the settings say, or the fastest that verifies on this device.
+
+* `eager` is the reference and always works.
+* A named other way must verify, or the stage does not start.
+* `auto` on a GPU makes every way, drops those that cannot be made or whose numbers are off, times the rest here and now, and
+  takes the fastest; eager is among them, so that it never loses to it. On the CPU `auto` is eager: nothing else exists there.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import structlog
+import torch
+from torch import Tensor
+
+from engines.runtime import Runtime
+from kernels.errors import InvalidInputError, LiveAnchorError
+
+RuntimeKind = Literal["auto", "eager", "compiled", "tensorrt"]
+RUNTIMES: Final = get_args(RuntimeKind)
+Inputs = tuple[Tensor, ...]
+Make = Callable[[], Runtime]
+Measure = Callable[[Runtime, Inputs], float]
+"""Milliseconds of one call."""
+
+_TIMED_CALLS: Final = 7
+_log = structlog.get_logger(__name__)
+
+
+class RuntimeRefusedError(LiveAnchorError):
+    """The way of running that the settings name cannot be used here; the text says why."""
+
+    code = "runtime_refused"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of one way.
+
+    Attributes:
+        name: E.g. `compiled`.
+        runtime: None where it could not be made or was dropped.
+        error: Largest relative error over the inputs, against eager; NaN where it was not compared.
+        ms: Time of a call; NaN where it was not timed.
+        reason: Why it was dropped; empty where it was not.
+    """
+
+    name: str
+    runtime: Runtime | None
+    error: float = math.nan
+    ms: float = math.nan
+    reason: str = ""
+
+    def said(self) -> str:
+        """In a few words, for the log."""
+        return self.reason or f"{self.ms:.3f} ms, relative error {self.error:.1e}"
+
+
+def choose_runtime(
+    wanted: RuntimeKind,
+    eager: Make,
+    others: Mapping[str, Make],
+    inputs: Sequence[Inputs],
+    *,
+    stage: str,
+    device: torch.device | str,
+    max_error: float,
+    measure: Measure | None = None,
+) -> Runtime:
+    """Make the runtime of a stage.
+
+    Args:
+        wanted: The settings' word.
+        eager: Makes the reference.
+        others: Way -> makes it. What one raises as `LiveAnchorError`, `ImportError` or `RuntimeError` drops it under `auto`.
+        inputs: What ways are compared on; they are timed on the first.
+        stage: For log and errors.
+        device: Where the stage runs.
+        max_error: Largest relative error (norm of the difference over the norm) against eager that may serve.
+        measure: Times a runtime; None: the median of seven calls, to the end of the device's work.
+
+    Returns:
+        The runtime, ready.
+
+    Raises:
+        InvalidInputError: No such word.
+        RuntimeRefusedError: The named way does not exist for this stage or device, cannot be made, or its numbers are off.
+    """
+    if wanted not in RUNTIMES:
+        raise InvalidInputError("runtime", str(wanted)[:40], ", ".join(RUNTIMES))
+    on_cpu = torch.device(device).type == "cpu"
+    if wanted == "eager" or (wanted == "auto" and (on_cpu or not others)):
+        _log.info(
+            "runtime chosen", stage=stage, runtime="eager", why="named" if wanted == "eager" else "runs on the CPU"
+        )
+        return eager()
+    if wanted != "auto":
+        return _named(wanted, eager, others, inputs, stage, on_cpu, max_error)
+    reference = eager()
+    want = [reference.run(*given).float().cpu() for given in inputs]
+    trials = [_timed(Trial("eager", reference, error=0.0), inputs, measure)]
+    for name, make in others.items():
+        trials.append(_timed(_tried(name, make, inputs, want, max_error), inputs, measure))
+    best = min((trial for trial in trials if trial.runtime is not None), key=lambda trial: trial.ms)
+    found = {trial.name: trial.said() for trial in trials}
+    _log.info("runtime chosen", stage=stage, runtime=best.name, why="the fastest that verifies here", **found)
+    assert best.runtime is not None  # noqa: S101 - filtered above
+    return best.runtime
+
+
+def relative_error(got: Tensor, want: Tensor) -> float:
+    """Norm of the difference over the norm, infinity for NaN and for another shape."""
+    if got.shape != want.shape:
+        return math.inf
+    error = float((got.double() - want.double()).norm() / want.double().norm().clamp_min(1e-12))
+    return error if math.isfinite(error) else math.inf
+
+
+def call_ms(runtime: Runtime, inputs: Inputs) -> float:
+    """Median time of a call, to the end of the device's work."""
+    times = []
+    for _ in range(_TIMED_CALLS):
+        _wait(runtime.device)
+        began = time.perf_counter()
+        runtime.run(*inputs)
+        _wait(runtime.device)
+        times.append(1e3 * (time.perf_counter() - began))
+    return statistics.median(times)
+
+
+def _named(
+    wanted: str,
+    eager: Make,
+    others: Mapping[str, Make],
+    inputs: Sequence[Inputs],
+    stage: str,
+    on_cpu: bool,
+    max_error: float,
+) -> Runtime:
+    if on_cpu:
+        raise RuntimeRefusedError(f"{stage}: runtime {wanted} needs a GPU; use auto or eager")
+    if wanted not in others:
+        raise RuntimeRefusedError(f"{stage} has no runtime {wanted}; it has eager, {', '.join(others)}")
+    reference = eager()
+    want = [reference.run(*given).float().cpu() for given in inputs]
+    trial = _tried(wanted, others[wanted], inputs, want, max_error)
+    if trial.runtime is None:
+        raise RuntimeRefusedError(f"{stage}: runtime {wanted} cannot be used here: {trial.reason}")
+    _log.info("runtime chosen", stage=stage, runtime=wanted, why="named", relative_error=trial.error)
+    return trial.runtime
+
+
+def _tried(name: str, make: Make, inputs: Sequence[Inputs], want: Sequence[Tensor], max_error: float) -> Trial:
+    try:
+        runtime = make()
+        error = max(
+            relative_error(runtime.run(*given).float().cpu(), expected)
+            for given, expected in zip(inputs, want, strict=True)
+        )
+    except (LiveAnchorError, ImportError, RuntimeError) as fault:  # whatever a library lacks, the others still serve
+        return Trial(name, None, reason=f"{type(fault).__name__}: {str(fault).splitlines()[0][:200]}")
+    if error > max_error:
+        return Trial(name, None, error=error, reason=f"is off: relative error {error:.1e}, allowed {max_error:.0e}")
+    return Trial(name, runtime, error=error)
+
+
+def _timed(trial: Trial, inputs: Sequence[Inputs], measure: Measure | None) -> Trial:
+    if trial.runtime is None:
+        return trial
+    return Trial(trial.name, trial.runtime, trial.error, (measure or call_ms)(trial.runtime, inputs[0]))
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
