@@ -10,7 +10,6 @@ from typing import Final
 
 from deployments.live_errors import SessionEndedError, SessionLostError, SessionNotFoundError
 
-REGISTRY_NAME: Final = "live_registry"
 BEAT_S: Final = 2.0
 """How often a replica names its sessions."""
 LOST_AFTER_S: Final = 10.0

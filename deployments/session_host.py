@@ -20,9 +20,12 @@ from deployments.errors import DeadlineExceededError, NotReadyError, StageLostEr
 from deployments.file_job import prepare_job, run_job
 from deployments.graph_stages import GraphStages, StageHandles, fetch_info, fetch_rife_facts
 from deployments.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
+from deployments.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
+from deployments.live_replica import LiveReplica
 from deployments.logs import configure_replica_logs
 from deployments.stage_worker import replica_id
 from pipeline.avatar_store import AvatarSummary
+from pipeline.config import SessionSettings
 from pipeline.drawing import needs_rife
 from pipeline.families import find_family
 from pipeline.portrait import PortraitLimits
@@ -68,6 +71,8 @@ class SessionHostReplica:
         self._active: dict[str, JobProgress] = {}
         self._ended: Counter[str] = Counter()
         self._retries: Counter[str] = Counter()
+        self._live = LiveReplica(self._handles, settings, self._stage_info, self._speaker, self._check_fps, clock)
+        self._warming: set[asyncio.Task[None]] = set()
         self._metric_ended = metrics.Counter(
             "liveanchor_jobs_ended", description="File jobs by how they ended.", tag_keys=("outcome",)
         )
@@ -90,9 +95,7 @@ class SessionHostReplica:
         self._track(job.job_id, JobProgress(0, 0))
         try:
             info = await self._stage_info()
-            if needs_rife(info, job.settings):
-                facts = await fetch_rife_facts(self._handles, self._settings.deadlines.stage_call_s)
-                check_rate(job.settings.fps, facts)
+            await self._check_rate(info, job.settings)
             prepared = await asyncio.to_thread(prepare_job, job, self._speaker, self._settings)
             job = prepared.job
             stages = GraphStages(
@@ -135,7 +138,11 @@ class SessionHostReplica:
                 avatar = self._maker.from_file(data, name, limits)
             return self._store.put(avatar)
 
-        return _summary(await asyncio.to_thread(register))
+        avatar = await asyncio.to_thread(register)
+        warming = asyncio.create_task(self._live.warm(avatar.avatar_id))
+        self._warming.add(warming)
+        warming.add_done_callback(self._warming.discard)
+        return _summary(avatar)
 
     async def list_avatars(self) -> list[AvatarSummary]:
         """All presenters of the store."""
@@ -183,6 +190,46 @@ class SessionHostReplica:
             *(handle.broadcast("stats").results_async(timeout_s=READY_S, return_exceptions=True) for handle in handles)
         )
         return [one for answer in answers for one in answer if not isinstance(one, BaseException)]
+
+    async def live(self, offer: LiveOffer) -> AsyncGenerator[LiveAnswer | LiveEnded, None]:
+        """One live session, for as long as it lives; see `LiveReplica.live`."""
+        async with aclosing(self._live.live(offer)) as items:
+            async for item in items:
+                yield item
+
+    async def live_do(self, session_id: str, action: str, args: tuple[Any, ...]) -> Any:
+        """See `LiveReplica.do`; called directly, on the replica that holds the session."""
+        return await self._live.do(session_id, action, args)
+
+    async def live_events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
+        """See `LiveReplica.events`; called directly."""
+        async with aclosing(self._live.events(session_id, after)) as events:
+            async for event in events:
+                yield event
+
+    async def live_stats(self) -> LiveHostStats:
+        """See `LiveReplica.stats`; called directly."""
+        return await self._live.stats()
+
+    async def live_where(self, session_id: str) -> str:
+        """See `LiveReplica.where`."""
+        return await self._live.where(session_id)
+
+    async def live_replicas(self) -> list[str]:
+        """See `LiveReplica.replicas`."""
+        return await self._live.replicas()
+
+    async def live_lost(self, replica: str) -> None:
+        """See `LiveReplica.lost`."""
+        await self._live.lost(replica)
+
+    async def _check_fps(self, info: StageInfo, fps: int) -> None:
+        await self._check_rate(info, self._settings.session.model_copy(update={"fps": fps}))
+
+    async def _check_rate(self, info: StageInfo, settings: SessionSettings) -> None:
+        if needs_rife(info, settings):
+            facts = await fetch_rife_facts(self._handles, self._settings.deadlines.stage_call_s)
+            check_rate(settings.fps, facts)
 
     async def _stage_info(self) -> StageInfo:
         if self._info is None:

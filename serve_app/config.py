@@ -101,7 +101,7 @@ class DeploymentsSettings(Settings):
         num_cpus=0.3,
         max_replicas=2,
         target_ongoing_requests=4,
-        max_ongoing_requests=16,
+        max_ongoing_requests=48,
         graceful_shutdown_timeout_s=900.0,
     )
     audio_features: DeploymentSettings = DeploymentSettings(num_cpus=0.1, max_replicas=2, target_ongoing_requests=8)

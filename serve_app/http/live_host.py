@@ -66,3 +66,7 @@ class LiveHost(Protocol):
     async def end_view(self, session_id: str, viewer_id: str) -> None:
         """A viewer less; one that is gone already is no error."""
         ...
+
+    async def view_candidates(self, session_id: str, viewer_id: str, candidates: Sequence[dict[str, Any]]) -> None:
+        """More ICE candidates of a viewer."""
+        ...

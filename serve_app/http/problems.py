@@ -89,9 +89,12 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "session_lost": ProblemKind(404, "The live session was lost"),
     "session_ended": ProblemKind(410, "The live session has ended"),
     "no_common_codec": ProblemKind(406, "The offer has no codec that this service sends"),
+    "unknown_viewer": ProblemKind(404, "There is no such viewer"),
+    "peer_closed": ProblemKind(410, "The connection has ended"),
+    "too_many_viewers": ProblemKind(503, "The session has all the viewers that it may have"),
     "wrong_drive": ProblemKind(409, "The session is driven by something else"),
     "audio_in_use": ProblemKind(409, "Somebody else already speaks in this session"),
-    "speech_queue_full": ProblemKind(409, "As much speech waits in this session as it takes"),
+    "queue_full": ProblemKind(409, "As much speech waits in this session as it takes"),
     "no_capacity": ProblemKind(503, "There is no room for one more live session"),
     # later
     "overloaded": ProblemKind(503, "The service has as much work as it takes", _LATER),

@@ -113,7 +113,7 @@ class RayLiveHost:
 
     async def session_stats(self, session_id: str) -> dict[str, Any]:
         """See `LiveHost`."""
-        found: dict[str, Any] = await self._do(session_id, "stats")
+        found: dict[str, Any] = await self._do(session_id, "session_stats")
         return found
 
     async def live_stats(self) -> list[LiveHostStats]:
@@ -132,6 +132,10 @@ class RayLiveHost:
     async def end_view(self, session_id: str, viewer_id: str) -> None:
         """See `LiveHost`."""
         await self._do(session_id, "end_view", viewer_id)
+
+    async def view_candidates(self, session_id: str, viewer_id: str, candidates: Sequence[dict[str, Any]]) -> None:
+        """See `LiveHost`."""
+        await self._do(session_id, "view_candidates", viewer_id, list(candidates))
 
     async def _do(self, session_id: str, action: str, *args: object) -> Any:
         place = await self._place(session_id)

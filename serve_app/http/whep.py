@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from pipeline.live.settings import RtcSettings
+from pipeline.webrtc.ice import link_headers
 from serve_app.http.errors import BodyMalformedError, UnsupportedBodyError
-from serve_app.http.live_fields import SDP, check_sdp, content_type, read_small
+from serve_app.http.live_fields import SDP, SDP_FRAGMENT, candidates_of, check_sdp, content_type, read_small
 from serve_app.http.live_host import LiveHost
 from serve_app.http.openapi import problems
 from serve_app.http.services import Services
@@ -57,27 +57,21 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
         await host.end_view(session_id, viewer_id)
         return Response(status_code=200)
 
-    @router.patch("/{session_id}/{viewer_id}", include_in_schema=False)
+    @router.patch(
+        "/{session_id}/{viewer_id}",
+        status_code=204,
+        summary="More ICE candidates of a viewer",
+        responses=problems(400, 404, 408, 410, 413, 415, 422, 500, 503),
+        openapi_extra={"requestBody": {"required": True, "content": {SDP_FRAGMENT: {"schema": {"type": "string"}}}}},
+    )
     async def trickle(session_id: str, viewer_id: str, request: Request) -> Response:
-        """All candidates of ours are in the answer and the viewer's are found as they come: nothing to do but to be polite."""
+        """`application/trickle-ice-sdpfrag` (RFC 8840). An ICE restart is not possible: make a new offer."""
         with services.budget.hold() as hold:
-            await read_small(request, settings, hold)
+            found = await candidates_of(request, settings, hold)
+        await host.view_candidates(session_id, viewer_id, found)
         return Response(status_code=204)
 
     return router
-
-
-def link_headers(rtc: RtcSettings) -> list[str]:
-    """The ICE servers as `Link` headers (RFC 9725 section 4.6)."""
-    links = []
-    for server in rtc.ice_servers:
-        for url in server.urls:
-            link = f'<{url}>; rel="ice-server"'
-            if server.username:
-                secret = server.credential.get_secret_value()
-                link += f'; username="{server.username}"; credential="{secret}"; credential-type="password"'
-            links.append(link)
-    return links
 
 
 def _answer() -> dict[int | str, dict[str, Any]]:

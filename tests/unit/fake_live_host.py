@@ -21,6 +21,7 @@ from kernels.errors import LiveAnchorError
 from pipeline.audio_in import decode_audio
 from pipeline.live.contracts import Drive
 from pipeline.types import F32
+from pipeline.webrtc.errors import UnknownViewerError
 
 
 @dataclass
@@ -137,6 +138,10 @@ class FakeLiveHost:
 
     async def end_view(self, session_id: str, viewer_id: str) -> None:
         self._one(session_id).viewers.discard(viewer_id)
+
+    async def view_candidates(self, session_id: str, viewer_id: str, candidates: Sequence[dict[str, Any]]) -> None:
+        if viewer_id not in self._one(session_id).viewers:
+            raise UnknownViewerError(viewer_id)
 
     def heard(self, session_id: str) -> F32:
         """All PCM that came since the last interruption."""

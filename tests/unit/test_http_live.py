@@ -287,7 +287,11 @@ def test_a_viewer_comes_and_goes(served: Served) -> None:
     assert answer.headers["content-type"].startswith("application/sdp")
     assert answer.headers["location"] == f"/stream/whep/{session}/v1"
     assert 'credential="s3cret"' in answer.headers["link"]
-    assert served.client.patch(answer.headers["location"], content="a=x").status_code == 204
+    fragment = {"Content-Type": "application/trickle-ice-sdpfrag"}
+    patch = served.client.patch
+    assert patch(answer.headers["location"], content="a=end-of-candidates", headers=fragment).status_code == 204
+    nobody = patch(f"/stream/whep/{session}/nobody", content="a=end-of-candidates", headers=fragment)
+    assert_problem(nobody, 404, "unknown_viewer")
     assert served.client.delete(answer.headers["location"]).status_code == 200
     assert served.client.delete(answer.headers["location"]).status_code == 200
     assert not served.host.live.sessions[session].viewers

@@ -1,0 +1,195 @@
+"""Live sessions of one `SessionHost` replica: adds the registry and the stage handles to `LiveSessions`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, Final
+
+import structlog
+from ray import serve
+from ray.exceptions import RayActorError
+from ray.serve import metrics
+
+from deployments.config import LIVE_REGISTRY, SessionHostSettings
+from deployments.direct_call import own_full_name
+from deployments.errors import plain
+from deployments.graph_stages import GraphStages, StageHandles
+from deployments.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
+from deployments.live_errors import SessionNotFoundError
+from deployments.live_registry import BEAT_S
+from deployments.live_sessions import LiveSessions
+from deployments.stage_worker import replica_id
+from kernels.errors import InvalidInputError, LiveAnchorError
+from pipeline.live.contracts import EndReason
+from pipeline.stages import StageInfo
+from pipeline.types import Avatar
+
+ACTIONS: Final = frozenset(
+    {
+        "candidates", "end", "speak", "open_audio", "push_audio", "close_audio", "interrupt", "session_stats", "view",
+        "end_view", "view_candidates",
+    }
+)  # fmt: skip
+"""Methods of `LiveSessions` that take a session id first and answer once."""
+
+
+class LiveReplica:
+    """Made on the replica's event loop.
+
+    Args:
+        handles: The stage deployments.
+        settings: Of the session host.
+        stage_info: Asks the stages, once.
+        presenter: Avatar id -> avatar that the stages here can draw; called in a thread.
+        check_fps: Raises InvalidInputError where the stages cannot make a frame rate.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        handles: StageHandles,
+        settings: SessionHostSettings,
+        stage_info: Callable[[], Awaitable[StageInfo]],
+        presenter: Callable[[str | None], Avatar],
+        check_fps: Callable[[StageInfo, int], Awaitable[None]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._handles = handles
+        self._settings = settings
+        self._stage_info = stage_info
+        self._presenter = presenter
+        self._check_fps = check_fps
+        self._clock = clock
+        self._name = own_full_name()
+        self._sessions: LiveSessions | None = None
+        self._making = asyncio.Lock()
+        self._beating: asyncio.Task[None] | None = None
+        self._log = structlog.get_logger("liveanchor.live")
+        self._metric_active = metrics.Gauge("liveanchor_live_sessions", description="Live sessions here.")
+        self._metric_ended = metrics.Counter(
+            "liveanchor_live_sessions_ended", description="Live sessions by how they ended.", tag_keys=("reason",)
+        )
+        self._metric_refused = metrics.Counter(
+            "liveanchor_live_offers_refused", description="Offers that found no room."
+        )
+
+    async def live(self, offer: LiveOffer) -> AsyncGenerator[LiveAnswer | LiveEnded, None]:
+        """One session: its answer first, why it ended last. Cancelling ends the session."""
+        sessions = await self._ready()
+        info = await self._stage_info()
+        await self._check_fps(info, offer.fps)
+        refused = sessions.headroom.refused
+        try:
+            answer = await sessions.open(offer)
+        finally:
+            self._metric_refused.inc(sessions.headroom.refused - refused)
+        self._metric_active.set(len(sessions.ids))
+        try:
+            yield answer
+            yield LiveEnded(offer.session_id, await sessions.ended_because(offer.session_id))
+        finally:
+            if offer.session_id in sessions.ids:
+                await sessions.end(offer.session_id, EndReason.DRAINED)
+            self._metric_active.set(len(sessions.ids))
+
+    async def do(self, session_id: str, action: str, args: tuple[Any, ...]) -> Any:
+        """One of `ACTIONS`.
+
+        Raises:
+            SessionNotFoundError: The session is not here.
+            LiveAnchorError: What the action says.
+        """
+        if action not in ACTIONS:
+            raise InvalidInputError("action", action, ", ".join(sorted(ACTIONS)))
+        if self._sessions is None:
+            raise SessionNotFoundError(session_id)
+        return await getattr(self._sessions, action)(session_id, *args)
+
+    async def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
+        """Events of a session, to its end."""
+        if self._sessions is None:
+            raise SessionNotFoundError(session_id)
+        async for event in self._sessions.events(session_id, after):
+            yield event
+
+    async def where(self, session_id: str) -> str:
+        """Which replica holds a session; asks the registry."""
+        place: str = await self._registry().where.remote(session_id)
+        return place
+
+    async def replicas(self) -> list[str]:
+        """All replicas that the registry knows."""
+        await self._ready()
+        found: list[str] = await self._registry().replicas.remote()
+        return found
+
+    async def lost(self, replica: str) -> None:
+        """Somebody found a replica dead."""
+        await self._registry().leave.remote(replica)
+
+    async def stats(self) -> LiveHostStats:
+        """This replica's sessions."""
+        sessions = await self._ready()
+        return LiveHostStats(
+            replica_id(),
+            sessions.headroom.capacity(),
+            sessions.all_stats(),
+            dict(sessions.ended),
+            sessions.headroom.refused,
+        )
+
+    async def warm(self, avatar_id: str | None = None) -> None:
+        """Draw an avatar's idle loop; what goes wrong is told to the log, for nobody waits for it."""
+        try:
+            await (await self._ready()).warm(avatar_id)
+        except LiveAnchorError as error:
+            self._log.warning("idle_loop_not_drawn", code=plain(error).code, reason=str(plain(error)))
+
+    async def _ready(self) -> LiveSessions:
+        async with self._making:
+            if self._sessions is None:
+                info = await self._stage_info()
+                self._sessions = LiveSessions(
+                    self._settings,
+                    self._stages_of,
+                    self._presenter,
+                    self._graph_stages(info, "idle-loops"),
+                    clock=self._clock,
+                    on_begin=self._began,
+                    on_end=self._ended,
+                )
+                self._beating = asyncio.create_task(self._beat(self._sessions), name="live-beat")
+        return self._sessions
+
+    async def _stages_of(self, session_id: str) -> GraphStages:
+        return self._graph_stages(await self._stage_info(), session_id)
+
+    def _graph_stages(self, info: StageInfo, session_id: str) -> GraphStages:
+        return GraphStages(
+            self._handles, info, session_id, budget_s=self._settings.live.stage_call_s, clock=self._clock
+        )
+
+    async def _began(self, session_id: str) -> None:
+        await self._registry().add.remote(session_id, self._name)
+
+    async def _ended(self, session_id: str, reason: str) -> None:
+        self._metric_ended.inc(tags={"reason": reason})
+        try:
+            await self._registry().end.remote(session_id, reason)
+        except RayActorError:
+            self._log.warning("registry_not_told", session_id=session_id)
+
+    async def _beat(self, sessions: LiveSessions) -> None:
+        """Tell the registry what is here, for as long as this process lives; a registry that starts anew learns it so."""
+        while True:
+            try:
+                await self._registry().beat.remote(self._name, sessions.ids)
+            except (RayActorError, ValueError) as error:  # it is being started again
+                self._log.warning("registry_away", reason=type(error).__name__)
+            await asyncio.sleep(BEAT_S)
+
+    def _registry(self) -> Any:
+        """Asked for anew each time: the actor may have been started again."""
+        return serve.get_deployment_actor(LIVE_REGISTRY["name"])
