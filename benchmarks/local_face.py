@@ -80,6 +80,11 @@ class LocalFace:
         pictures = paint_batch(painter, batch)
         return [Nv12Canvas(canvas.y_plane.copy(), canvas.uv_plane.copy()) for canvas in pictures]
 
+    def crops(self, motion: F32) -> U8:
+        """Face crops of motion float32 (n, 265), uint8 (n, 512, 512, 3), RGB."""
+        chunk = MotionChunk(np.ascontiguousarray(motion), 0)
+        return self._renderer.crops(RenderRequest(self.avatar.avatar_id, chunk, None, MOTION_FPS, "bt709")).crops
+
     def idle(self, frames: int) -> F32:
         """Motion float32 (frames, 265) of the idle loop."""
         return idle_motion(self._seed, 0, frames)
