@@ -9,6 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.nv12_triton import device_of
+from kernels.triton_launch import launch
 
 ELEMENTS = 2048
 """Places times channels of a program."""
@@ -136,7 +137,9 @@ def add_up(products: Tensor, bias: Tensor, pool: bool, skip: Tensor | None) -> T
     out = torch.empty((batch, depth, height, width, channels), dtype=products.dtype, device=products.device)
     rows, wide = _blocks(height * width, channels)
     with device_of(products):
-        _add_up_kernel[(triton.cdiv(height * width, rows), triton.cdiv(channels, wide), batch * depth)](
+        launch(
+            _add_up_kernel,
+            (triton.cdiv(height * width, rows), triton.cdiv(channels, wide), batch * depth),
             products,
             bias,
             out,
@@ -161,7 +164,9 @@ def add_up_doubled(products: Tensor, bias: Tensor, joined: Tensor) -> None:
     height, width = height - 1, width - 1
     rows, wide = _blocks(height * width, channels)
     with device_of(products):
-        _add_up_doubled_kernel[(triton.cdiv(height * width, rows), 4 * triton.cdiv(channels, wide), batch * depth)](
+        launch(
+            _add_up_doubled_kernel,
+            (triton.cdiv(height * width, rows), 4 * triton.cdiv(channels, wide), batch * depth),
             products,
             bias,
             joined,

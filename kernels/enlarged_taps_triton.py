@@ -15,6 +15,7 @@ from torch import Tensor
 
 from kernels.flat_maps import FlatShape
 from kernels.nv12_triton import device_of
+from kernels.triton_launch import launch
 
 BLOCK = 8
 
@@ -81,7 +82,9 @@ def add_up(products: Tensor, bias: Tensor, shape: FlatShape, scale: int, first: 
     large = shape.scaled(scale)
     out = torch.empty((large.rows, channels), dtype=products.dtype, device=products.device)
     with device_of(products):
-        _add_up_kernel[(triton.cdiv(shape.pitch, BLOCK), shape.height + 1, shape.batch)](
+        launch(
+            _add_up_kernel,
+            (triton.cdiv(shape.pitch, BLOCK), shape.height + 1, shape.batch),
             products,
             bias,
             out,

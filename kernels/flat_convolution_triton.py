@@ -23,6 +23,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from kernels.flat_convolution import EPS, Normed, Statistics
 from kernels.flat_maps import FlatShape
 from kernels.nv12_triton import device_of
+from kernels.triton_launch import launch
 
 
 class Tile(NamedTuple):
@@ -68,7 +69,7 @@ def _accumulate(
     return total
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["height", "width", "plane_rows"])
 def _convolution_kernel(
     x_desc,
     w_desc,
@@ -132,7 +133,7 @@ def _convolution_kernel(
             tl.store(target, tl.zeros((BM, BN), out_ptr.dtype.element_ty), mask=(line < pitch)[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["height", "width"])
 def _modulation_kernel(
     x_desc,
     w_desc,
@@ -190,7 +191,7 @@ def _modulation_kernel(
             tl.store(target, tl.zeros((BM, BC), out_ptr.dtype.element_ty), mask=(last < pitch)[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["height", "width", "tiles", "CHANNELS"])
 def _merge_kernel(
     mean_ptr,
     spread_ptr,
@@ -261,7 +262,9 @@ def convolve(
     partial = (shape.batch, tiles, outputs) if with_statistics else (1,)
     means, spreads = (torch.empty(partial, dtype=torch.float32, device=x.device) for _ in range(2))
     with device_of(x):
-        _convolution_kernel[(outputs // cut.outputs, tiles, shape.batch)](
+        launch(
+            _convolution_kernel,
+            (outputs // cut.outputs, tiles, shape.batch),
             TensorDescriptor.from_tensor(x, [cut.rows, cut.depth]),
             TensorDescriptor.from_tensor(weight, [cut.outputs, cut.depth]),
             out,
@@ -292,7 +295,9 @@ def convolve(
         if not with_statistics:
             return out, None
         mean, rstd = (torch.empty((shape.batch, outputs), dtype=torch.float32, device=x.device) for _ in range(2))
-        _merge_kernel[(triton.cdiv(outputs, 64), shape.batch)](
+        launch(
+            _merge_kernel,
+            (triton.cdiv(outputs, 64), shape.batch),
             means,
             spreads,
             mean,
@@ -326,7 +331,9 @@ def modulate(
     outputs = normed.flat.shape[1]
     out = torch.empty((shape.rows, outputs), dtype=x.dtype, device=x.device)
     with device_of(x):
-        _modulation_kernel[(columns // cut.outputs, triton.cdiv(shape.height * shape.pitch, cut.rows), shape.batch)](
+        launch(
+            _modulation_kernel,
+            (columns // cut.outputs, triton.cdiv(shape.height * shape.pitch, cut.rows), shape.batch),
             TensorDescriptor.from_tensor(x, [cut.rows, cut.depth]),
             TensorDescriptor.from_tensor(weight, [cut.outputs, cut.depth]),
             out,

@@ -12,6 +12,7 @@ from kernels.grid_sample_3d_triton import _axis
 from kernels.mask_motion import TAPS
 from kernels.nv12_triton import device_of
 from kernels.sparse_motion import VIEWS
+from kernels.triton_launch import launch
 
 MASK_BLOCK = 64
 SAMPLE_BLOCK = 64
@@ -115,7 +116,9 @@ def deform(products: Tensor, bias: Tensor, kp_source: Tensor, kp_driving: Tensor
     batch, depth, height, width, columns = products.shape
     out = torch.empty((batch, depth, height, width, 3), dtype=torch.float32, device=products.device)
     with device_of(products):
-        _deform_kernel[(batch * depth, triton.cdiv(height * width, MASK_BLOCK))](
+        launch(
+            _deform_kernel,
+            (batch * depth, triton.cdiv(height * width, MASK_BLOCK)),
             products,
             bias,
             kp_source.float().contiguous(),
@@ -140,7 +143,9 @@ def sample(volume: Tensor, deformation: Tensor) -> Tensor:
     rows = batch * (height + 1) * (width + 1)
     out = torch.empty((rows, depth * channels), dtype=volume.dtype, device=volume.device)
     with device_of(volume):
-        _sample_kernel[(depth * triton.cdiv(width + 1, SAMPLE_BLOCK), height + 1, batch)](
+        launch(
+            _sample_kernel,
+            (depth * triton.cdiv(width + 1, SAMPLE_BLOCK), height + 1, batch),
             volume,
             deformation,
             out,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from kernels.flat_maps import FlatShape
 from kernels.nv12_triton import device_of, to_u8
+from kernels.triton_launch import launch
 
 BLOCK = 64
 
@@ -37,7 +38,15 @@ def shuffle(logits: Tensor, shape: FlatShape) -> Tensor:
     """Launch; arguments as validated by `kernels.shuffled_pixels`."""
     out = torch.empty((shape.batch, 2 * shape.height, 2 * shape.width, 3), dtype=torch.uint8, device=logits.device)
     with device_of(logits):
-        _shuffle_kernel[(triton.cdiv(shape.width, BLOCK), shape.height, shape.batch)](
-            logits, out, shape.height, shape.width, COLUMNS=logits.shape[1], BP=BLOCK, num_warps=4
+        launch(
+            _shuffle_kernel,
+            (triton.cdiv(shape.width, BLOCK), shape.height, shape.batch),
+            logits,
+            out,
+            shape.height,
+            shape.width,
+            COLUMNS=logits.shape[1],
+            BP=BLOCK,
+            num_warps=4,
         )
     return out

@@ -15,6 +15,7 @@ from torch import Tensor
 from kernels.grid_sample_3d_triton import _axis
 from kernels.nv12_triton import device_of
 from kernels.sparse_motion import CHANNELS, FEATURES, HEAT_FIRST, KEYPOINTS, VARIANCE
+from kernels.triton_launch import launch
 
 BLOCK = 128
 HEATS = 32
@@ -99,7 +100,9 @@ def sample(volume: Tensor, kp_source: Tensor, kp_driving: Tensor, wide: int) -> 
     out = torch.empty((batch, depth, height, width, CHANNELS), dtype=volume.dtype, device=volume.device)
     joined = torch.empty((batch, depth, height, width, wide), dtype=volume.dtype, device=volume.device)
     with device_of(volume):
-        _sparse_motion_kernel[(triton.cdiv(height * width, BLOCK), batch * depth)](
+        launch(
+            _sparse_motion_kernel,
+            (triton.cdiv(height * width, BLOCK), batch * depth),
             volume,
             kp_source.float().contiguous(),
             kp_driving.float().contiguous(),

@@ -1,0 +1,106 @@
+"""The fast renderer as a runtime: kernels compiled together, one CUDA graph per batch bucket."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Sequence
+
+import structlog
+import torch
+from torch import Tensor
+
+from engines.cuda_graphs import BUCKETS, BucketedGraph
+from engines.ditto.fast.dense_motion import SourceTensors
+from engines.ditto.fast.render import FastRender
+from kernels.sparse_motion import FEATURES
+
+_log = structlog.get_logger(__name__)
+VOLUME = (16, 64, 64, 32)
+
+
+class FastRenderRuntime:
+    """Runs a `FastRender`, in CUDA graphs on a GPU and plainly on the CPU.
+
+    Args:
+        module: The renderer; moved to `device`.
+        device: Torch device or its name.
+        buckets: Batch sizes that are captured.
+    """
+
+    def __init__(
+        self, module: FastRender, device: torch.device | str = "cpu", buckets: Sequence[int] = BUCKETS
+    ) -> None:
+        self._device = torch.device(device)
+        self._module = module.requires_grad_(False).to(self._device)
+        self._graph = BucketedGraph(self._module, self._example, buckets, self._device)
+
+    @property
+    def name(self) -> str:
+        """`compiled`."""
+        return "compiled"
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return self._device
+
+    def source(self, volume: Tensor) -> SourceTensors:
+        """Source-only tensors of (n, 32, 16, 64, 64), on the device; once per avatar."""
+        with torch.inference_mode():
+            return self._module.source(volume.to(self._device))
+
+    def prepare(self) -> None:
+        """Compile and capture everything now, so that no request waits for it."""
+        if self._device.type != "cuda":
+            return
+        begin = time.monotonic()
+        with torch.inference_mode(), torch.cuda.device(self._device):
+            if importlib.util.find_spec("triton") is not None:
+                from kernels.triton_launch import compiling_in_parallel
+
+                with compiling_in_parallel():
+                    for size in self._graph.buckets:
+                        self._module(*self._example(size))
+            compiled = time.monotonic()
+            with torch.backends.cudnn.flags(enabled=True, benchmark=True):
+                self._graph.prepare()
+        _log.info(
+            "renderer_prepared",
+            compile_s=round(compiled - begin, 2),
+            capture_s=round(time.monotonic() - compiled, 2),
+            buckets=self._graph.buckets,
+        )
+
+    def run(self, volume: Tensor, compressed: Tensor, kp_source: Tensor, kp_driving: Tensor) -> Tensor:
+        """Draw.
+
+        Args:
+            volume: `SourceTensors.volume`, n pictures, or one for n poses.
+            compressed: `SourceTensors.compressed`, likewise.
+            kp_source: float32 (n, 21, 3), or (1, 21, 3).
+            kp_driving: float32 (n, 21, 3).
+
+        Returns:
+            uint8 (n, 512, 512, 3), RGB, on the device.
+        """
+        if self._device.type == "cuda":
+            crops = self._graph(volume, compressed, kp_source, kp_driving)
+            assert isinstance(crops, Tensor)  # noqa: S101 - one output
+            return crops
+        with torch.inference_mode():
+            count = len(kp_driving)
+            inputs = (volume, compressed, kp_source, kp_driving)
+            drawn: Tensor = self._module(*(t.expand(count, *t.shape[1:]).contiguous() for t in inputs))
+        return drawn
+
+    def _example(self, size: int) -> tuple[Tensor, ...]:
+        """Ordinary values: a capture may choose algorithms by running them."""
+        generator = torch.Generator().manual_seed(size)
+        dtype = self._module.dense_motion.dtype
+        volume = torch.randn(1, *VOLUME, generator=generator).expand(size, *VOLUME)
+        compressed = torch.rand(1, *VOLUME[:3], FEATURES, generator=generator).expand(size, *VOLUME[:3], FEATURES)
+        source = torch.rand(size, 21, 3, generator=generator) * 1.4 - 0.7
+        driving = source + 0.06 * torch.randn(size, 21, 3, generator=generator)
+        parts = (volume.to(dtype), compressed.to(dtype), source, driving)
+        return tuple(part.to(self._device).contiguous() for part in parts)
