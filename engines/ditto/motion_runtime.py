@@ -23,7 +23,9 @@ DTYPE: Final = torch.float16
 """Measured closer to float32 than bfloat16 (docs/performance.md); a network whose activations overflow it does not verify."""
 
 
-def motion_runtime(lmdm: Lmdm, steps: int, device: str, wanted: RuntimeKind = "auto") -> Runtime:
+def motion_runtime(
+    lmdm: Lmdm, steps: int, device: str, wanted: RuntimeKind = "auto", *, prepare: bool = True
+) -> Runtime:
     """The runtime of a window of the motion model; inputs and output as `MotionSampler`'s.
 
     Args:
@@ -31,6 +33,7 @@ def motion_runtime(lmdm: Lmdm, steps: int, device: str, wanted: RuntimeKind = "a
         steps: DDIM steps.
         device: Torch device name.
         wanted: See `engines.runtime_choice`.
+        prepare: Capture every batch size now, so that no live session waits for one; else each is at its first use.
 
     Raises:
         RuntimeRefusedError: The named way cannot be used here.
@@ -40,7 +43,7 @@ def motion_runtime(lmdm: Lmdm, steps: int, device: str, wanted: RuntimeKind = "a
         others["compiled"] = lambda: compiled_runtime(lmdm, steps, device)
         others["tensorrt"] = lambda: _tensorrt(lmdm, steps, device)
     probes = [example(lmdm, steps, 1, seed) for seed in range(2)] if others else []
-    return choose_runtime(
+    chosen = choose_runtime(
         wanted,
         lambda: TorchRuntime(MotionSampler(lmdm, steps), device),
         others,
@@ -49,6 +52,9 @@ def motion_runtime(lmdm: Lmdm, steps: int, device: str, wanted: RuntimeKind = "a
         device=device,
         max_error=MAX_ERROR,
     )
+    if prepare and isinstance(chosen, GraphRuntime):
+        chosen.prepare()
+    return chosen
 
 
 def example(lmdm: Lmdm, steps: int, batch: int, seed: int = 0) -> Inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 import torch
@@ -13,6 +14,8 @@ from kernels.errors import ShapeError
 
 _STEP_NOISE_WINDOW: Final = 2**64 - 1
 """Window number under which a session's step noises are drawn; no real window has it."""
+_SESSIONS_KEPT: Final = 32
+"""Sessions whose step noise is kept: 0.8 MB each at 10 steps, 4.2 MB at 50."""
 
 
 class MotionSampler(nn.Module):
@@ -71,5 +74,11 @@ def session_noise(seed: int, window: int, steps: int, frames: int = 80, dim: int
         frames: Frames of a window.
         dim: Width of a motion vector.
     """
-    shared = window_noise(seed, _STEP_NOISE_WINDOW, (steps - 1, frames, dim))
+    shared = _step_noise(seed, steps - 1, frames, dim)
     return torch.cat([shared, window_noise(seed, window, (1, frames, dim))])
+
+
+@functools.lru_cache(maxsize=_SESSIONS_KEPT)
+def _step_noise(seed: int, count: int, frames: int, dim: int) -> Tensor:
+    """Drawn once per session, not once per window: 12 ms of a core at 50 steps."""
+    return window_noise(seed, _STEP_NOISE_WINDOW, (count, frames, dim))

@@ -17,10 +17,13 @@ from engines.ditto.config import DittoConfig, load_config
 from engines.ditto.config_file import converted_folder
 from engines.ditto.face_synthesis import load_face_synthesis
 from engines.ditto.hubert import Hubert
+from engines.ditto.hubert_runtime import hubert_runtime
+from engines.ditto.motion_runtime import motion_runtime
 from engines.ditto.motion_sampler import MotionSampler
 from engines.ditto.source_reader import load_source_reader
 from engines.ditto.version import AUDIO_FILES, MOTION_FILES, SOURCE_FILES, files_version
 from engines.networks.lmdm import Lmdm
+from engines.runtime_choice import RuntimeKind
 from engines.torch_runtime import TorchRuntime
 from engines.weights import WeightsFileError
 from kernels.errors import InvalidInputError
@@ -40,27 +43,37 @@ _GPU_BATCH: Final = 8
 
 
 def load_audio_features(
-    folder: Path | None = None, device: str = "cpu", hop_frames: int = HOP_FRAMES, threads: int = 1
+    folder: Path | None = None,
+    device: str = "cpu",
+    hop_frames: int = HOP_FRAMES,
+    threads: int = 1,
+    runtime: RuntimeKind = "auto",
 ) -> DittoAudioFeatures:
     """The speech encoder's stage.
 
     Args:
         folder: Checkpoint folder; None means where `weights pull ditto` puts it.
-        device: Torch device name; HuBERT runs there where onnxruntime can.
+        device: Torch device name.
         hop_frames: Frames per hop, a multiple of 5.
         threads: CPU threads.
+        runtime: How HuBERT runs; see `engines.ditto.hubert_runtime`.
 
     Raises:
         WeightsFileError: A file is missing or of no use.
         OnnxRuntimeMissingError: onnxruntime is not installed.
+        RuntimeRefusedError: HuBERT cannot run the named way here.
     """
     root = ditto_folder(folder)
-    hubert = Hubert(root, device, threads)
-    return DittoAudioFeatures(hubert.encode_all, hop_frames, files_version(root, AUDIO_FILES))
+    encode_all = hubert_runtime(root, device, threads, runtime)
+    return DittoAudioFeatures(encode_all, hop_frames, files_version(root, AUDIO_FILES))
 
 
 def load_motion_modes(
-    folder: Path | None = None, device: str = "cpu", hop_frames: int = HOP_FRAMES, steps: int | None = None
+    folder: Path | None = None,
+    device: str = "cpu",
+    hop_frames: int = HOP_FRAMES,
+    steps: int | None = None,
+    runtime: RuntimeKind = "auto",
 ) -> DittoMotionModes:
     """The motion stage, live and for files, over one network.
 
@@ -69,9 +82,11 @@ def load_motion_modes(
         device: Torch device name.
         hop_frames: Frames per hop, a multiple of 5.
         steps: DDIM steps of live motion; None takes the online configuration's.
+        runtime: How the network runs; see `engines.runtime_choice`.
 
     Raises:
         WeightsFileError: A file is missing or of no use.
+        RuntimeRefusedError: It cannot run the named way here.
     """
     root = ditto_folder(folder)
     lmdm = load_lmdm(root)
@@ -79,10 +94,10 @@ def load_motion_modes(
     def make_clip(mode: ClipMode) -> DittoClipMotion:
         config = load_config(root, "offline" if mode == "offline" else "online")
         settings = clip_settings(mode, config, files_version(root, MOTION_FILES))
-        runtime = TorchRuntime(MotionSampler(lmdm, settings.steps), device)
-        return DittoClipMotion(mode, runtime, settings, load_silence_rows(root))
+        sampler = motion_runtime(lmdm, settings.steps, device, runtime, prepare=False)
+        return DittoClipMotion(mode, sampler, settings, load_silence_rows(root))
 
-    return DittoMotionModes(load_motion_diffusion(root, device, hop_frames, steps, lmdm), make_clip)
+    return DittoMotionModes(load_motion_diffusion(root, device, hop_frames, steps, lmdm, runtime), make_clip)
 
 
 def load_motion_diffusion(
@@ -91,6 +106,7 @@ def load_motion_diffusion(
     hop_frames: int = HOP_FRAMES,
     steps: int | None = None,
     lmdm: Lmdm | None = None,
+    runtime: RuntimeKind = "auto",
 ) -> DittoMotionDiffusion:
     """The motion stage, live.
 
@@ -100,17 +116,18 @@ def load_motion_diffusion(
         hop_frames: Frames per hop, a multiple of 5.
         steps: DDIM steps; None takes the online configuration's.
         lmdm: The network, where it is loaded already.
+        runtime: See `load_motion_modes`.
 
     Raises:
         WeightsFileError: A file is missing or of no use.
+        RuntimeRefusedError: The network cannot run the named way here.
     """
     root = ditto_folder(folder)
     config = load_config(root, "online")
     steps = steps or config.sampling_timesteps
     settings = live_settings(config, hop_frames, steps, files_version(root, MOTION_FILES))
-    sampler = load_sampler(root, steps) if lmdm is None else MotionSampler(lmdm, steps)
-    runtime = TorchRuntime(sampler, device)
-    return DittoMotionDiffusion(runtime, settings, load_silence_rows(root))
+    sampler = motion_runtime(load_lmdm(root) if lmdm is None else lmdm, steps, device, runtime)
+    return DittoMotionDiffusion(sampler, settings, load_silence_rows(root))
 
 
 def load_renderer(
