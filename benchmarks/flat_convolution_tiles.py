@@ -1,7 +1,7 @@
 """Tiles of `flat_convolution`'s kernels over the Ditto decoder's shapes: `python -m benchmarks.flat_convolution_tiles FILE.json`.
 
-Batch of eight, fp16, random data, device time by graph replay; TFLOP/s count the convolution's own work, not the rows between lines.
-cuDNN's channels-last convolution of the same pictures, without what follows it, stands beside. The defaults are in
+Batch of eight, fp16, random data, device time by graph replay; TFLOP/s count the convolution's own work, not the rows between
+lines. cuDNN's channels-last convolution of the same pictures, without what follows it, stands beside. The defaults are in
 `kernels.flat_convolution_triton.tile_for`.
 """
 
@@ -91,18 +91,22 @@ def work_of(case: Case) -> Callable[[Tile], Tensor]:
     return run
 
 
+def tiles_of(case: Case) -> list[Tile]:
+    """Those that divide its outputs and are not far too narrow."""
+    return [tile for tile in TILES if case.outputs % tile.outputs == 0 and tile.outputs * 4 >= min(case.outputs, 256)]
+
+
 def main() -> None:
     """Measure, print, and keep in the file named on the command line."""
     found: dict[str, Any] = {}
-    for case in CASES:
-        run = work_of(case)
-        flop = 2.0 * BATCH * case.size**2 * case.outputs * case.inputs * case.kernel**2
-        tiles = [
-            tile for tile in TILES if case.outputs % tile.outputs == 0 and tile.outputs * 4 >= min(case.outputs, 256)
-        ]
-        with compiling_in_parallel():
-            for tile in tiles:
+    runs = {case: work_of(case) for case in CASES}
+    with compiling_in_parallel():
+        for case, run in runs.items():
+            for tile in tiles_of(case):
                 run(tile)
+    for case, run in runs.items():
+        flop = 2.0 * BATCH * case.size**2 * case.outputs * case.inputs * case.kernel**2
+        tiles = tiles_of(case)
         rows: dict[str, float] = {}
         for tile in tiles:
             try:
