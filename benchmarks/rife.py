@@ -89,7 +89,7 @@ def plain_work(network: IFNet, batch: int, device: str = "cuda") -> Callable[[],
     """The modules as they are."""
     half = network.to(device).half()
     pair = torch.rand(2, batch, 3, SIZE, SIZE, device=device, dtype=torch.float16)
-    return partial(half, pair[0], pair[1], 0.5)
+    return partial(half, pair[0], pair[1], torch.full((batch,), 0.5, device=device, dtype=torch.float16))
 
 
 def time_records(run: RunInfo, version: str, batch: int, frames: NDArray[np.uint8]) -> list[BenchmarkRecord]:

@@ -7,7 +7,7 @@ of a tile in pixels or channels is neither read nor written. Offsets fit 32 bits
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 import triton
@@ -87,15 +87,29 @@ def _conv3x3_kernel(
 _ORDERS = {"none": 0, "before": 1, "after": 2}
 
 
+_FULL: Final = 60
+"""Programs that are enough to prefer a larger tile on 132 multiprocessors, as measured (`benchmarks/rife_tiling.py`)."""
+
+
 def choose_tile(pixels: int, inputs: int, outputs: int) -> ConvTile:
-    """A cut that gives every multiprocessor work where there is enough, and the largest tiles otherwise."""
+    """The largest tile that still gives most multiprocessors work, as measured on an H200."""
     step = next(size for size in (64, 32, 16) if inputs % size == 0 or size == 16)
-    wide = next(size for size in (128, 64, 32, 16) if outputs % size == 0)
-    for tile_pixels, tile_outputs in ((128, wide), (64, min(wide, 64)), (64, min(wide, 32))):
-        programs = -(-pixels // tile_pixels) * (outputs // tile_outputs)
-        if programs >= 132:
-            break
-    return ConvTile(tile_pixels, tile_outputs, step, 4 if tile_pixels * tile_outputs <= 8192 else 8, 4)
+    if outputs < 64:
+        wide = 32 if outputs >= 32 else 16
+        return ConvTile(128 if wide == 32 else 64, wide, step, 4, 4 if wide == 32 else 5)
+    if outputs % 128 == 0 and pixels >= 128 * 128 * 8:
+        return ConvTile(128, 128, min(step, 32), 8, 4)
+    for tile_pixels, tile_outputs, enough in (
+        (64, 128, 2 * _FULL),
+        (128, 64, 2 * _FULL),
+        (64, 64, _FULL),
+        (64, 32, 30),
+    ):
+        if tile_outputs == 128 and outputs % 128:
+            continue
+        if triton.cdiv(pixels, tile_pixels) * triton.cdiv(outputs, tile_outputs) >= enough:
+            return ConvTile(tile_pixels, tile_outputs, step, 4, 4 if tile_outputs > 32 else 5)
+    return ConvTile(16, 64, step, 4, 5)
 
 
 def launch(

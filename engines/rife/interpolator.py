@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
@@ -97,7 +98,7 @@ class Interpolator:
     ) -> None:
         self.name = name
         self.device = torch.device(device)
-        self._engine: Engine = engine or EagerEngine(network, self.device)
+        self._engine: Engine = engine or best_engine(network, self.device)
 
     def encode(self, frames: U8 | Tensor) -> list[EncodedFrame]:
         """Encode frames once, for every pair they are part of.
@@ -176,6 +177,19 @@ class Interpolator:
         times = torch.as_tensor(timesteps, dtype=torch.float32)
         encoded = self.encode(torch.cat([first, second]))
         return self.between(encoded[: len(first)], encoded[len(first) :], times)
+
+
+def best_engine(network: IFNet, device: torch.device) -> Engine:
+    """The fast one on a GPU with Triton, for networks that can be folded; else the network as it is."""
+    if device.type == "cuda" and find_spec("triton") is not None:
+        from engines.rife.fast import FastEngine
+        from engines.rife.folded import UnsupportedNetworkError
+
+        try:
+            return FastEngine(network, device)
+        except UnsupportedNetworkError:
+            return EagerEngine(network, device)
+    return EagerEngine(network, device)
 
 
 def load_interpolator(

@@ -6,7 +6,7 @@ padded resolution. State-dict names are those of the public checkpoints without 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -122,6 +122,17 @@ class IFNet(nn.Module):
         Returns:
             The frame (B, 3, H, W), the total flow (B, 4, H, W) in pixels, the fusion logit (B, 1, H, W).
         """
+        warped0 = warped1 = flow = mask = None
+        for warped0, warped1, flow, mask in self.refinements(img0, img1, enc0, enc1, plane):  # noqa: B007 - the last counts
+            pass
+        if warped0 is None or warped1 is None or flow is None or mask is None:
+            raise InvalidInputError("layout", "no blocks", "at least one block")
+        return merge(warped0, warped1, mask), flow, mask
+
+    def refinements(
+        self, img0: Tensor, img1: Tensor, enc0: Tensor | None, enc1: Tensor | None, plane: Tensor
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """After every block: both warped sides (B, 3 + features, H, W), total flow, logit; arguments as in `interpolate`."""
         sides0, sides1 = _with_features(img0, enc0), _with_features(img1, enc1)
         flow = mask = carried = None
         warped0, warped1 = sides0, sides1
@@ -131,10 +142,7 @@ class IFNet(nn.Module):
             flow = flow_step if flow is None else flow + flow_step
             mask = mask_step if mask is None or not self.layout.mask_adds else mask + mask_step
             warped0, warped1 = backward_warp(sides0, flow[:, :2]), backward_warp(sides1, flow[:, 2:4])
-        if flow is None or mask is None:
-            raise InvalidInputError("layout", "no blocks", "at least one block")
-        share = torch.sigmoid(mask)
-        return warped0[:, :3] * share + warped1[:, :3] * (1.0 - share), flow, mask
+            yield warped0, warped1, flow, mask
 
     def _refine(
         self,
@@ -154,6 +162,12 @@ class IFNet(nn.Module):
         opposite = None if mask is None else -mask
         step_back, logit_back, _ = block(_block_input(warped1, warped0, 1.0 - plane, opposite, None), backwards, scale)
         return (step + _swap(step_back)) / 2.0, (logit - logit_back) / 2.0, features
+
+
+def merge(warped0: Tensor, warped1: Tensor, mask: Tensor) -> Tensor:
+    """The frame (B, 3, H, W) out of both warped sides and the fusion logit."""
+    share = torch.sigmoid(mask)
+    return warped0[:, :3] * share + warped1[:, :3] * (1.0 - share)
 
 
 def _with_features(image: Tensor, encoded: Tensor | None) -> Tensor:
