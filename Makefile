@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OUT ?= out
+# extras of pyproject.toml; tensorrt-rtx (150 MB) lets the tests build TensorRT engines
+EXTRAS ?= serve,live,onnx,gpu,dev
 
 .PHONY: help demo test check format serve bench demo-weights clean
 .DEFAULT_GOAL := help
@@ -14,7 +16,7 @@ help: ## show this list
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 13) or sys.exit("LiveAnchor needs Python 3.11 or 3.12; name one with: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[serve,live,onnx,gpu,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	touch $(READY)
 
 demo: $(READY) ## a talking mp4 from the committed speech sample, through the Ray graph

@@ -96,6 +96,19 @@ def _encoder() -> Finding:
     return Finding("video encoder", "ok", f"libx264; NVENC cannot be used: {reason}")
 
 
+def _tensorrt() -> Finding:
+    from engines.tensorrt.library import FLAVOURS, Library, look_for
+
+    looked = [look_for(flavour) for flavour in FLAVOURS]
+    found = [f"{one.flavour} {one.version}" for one in looked if isinstance(one, Library)]
+    if found:
+        return Finding("tensorrt", "ok", ", ".join(found))
+    reasons = ", ".join(f"{one.flavour}: {one.reason}" for one in looked if not isinstance(one, Library))
+    return Finding(
+        "tensorrt", "optional", reasons, "for TensorRT engines: pip install 'liveanchor[tensorrt]' or [tensorrt-rtx]"
+    )
+
+
 def _package(title: str, module: str, distribution: str, advice: str) -> Callable[[], Finding]:
     def look() -> Finding:
         if find_spec(module) is None:
@@ -116,7 +129,7 @@ _LOOKS: tuple[Callable[[], Finding], ...] = (
     _package("ray serve", "ray", "ray", "for serving: pip install 'liveanchor[serve]'"),
     _package("webrtc", "aiortc", "aiortc", "for live sessions: pip install 'liveanchor[live]'"),
     _package("triton", "triton", "triton", "for GPU kernels: pip install 'liveanchor[gpu]'"),
-    _package("tensorrt", "tensorrt", "tensorrt", "for the fastest GPU runtime: pip install 'liveanchor[tensorrt]'"),
+    _tensorrt,
     _package(
         "onnxruntime", "onnxruntime", "onnxruntime", "for the ditto audio encoder: pip install 'liveanchor[onnx]'"
     ),

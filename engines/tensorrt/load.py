@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from engines.tensorrt.build import BuildSettings, Progress, build_plan, profile_of
-from engines.tensorrt.cache import EngineCache, make_key
+from engines.tensorrt.cache import EngineCache, EngineKey, make_key
 from engines.tensorrt.catalogue import EngineSpec, spec_of
 from engines.tensorrt.export import OPSET, Graph, export
 from engines.tensorrt.library import Flavour, Library, find_library
@@ -108,7 +108,36 @@ def find_plan(
         EngineExportError, EngineBuildError, EngineCacheError: As their names say.
     """
     cache = EngineCache(settings.folder)
-    profile = profile_of(spec)
+    key, graph = _key_of(spec, module, library, target, settings, cache)
+
+    def build() -> bytes:
+        made = graph or export(spec, module)
+        return build_plan(spec.name, made.onnx, profile_of(spec), settings.build, library, target, progress)
+
+    data, built = cache.read_or_build(key, build)
+    return Plan(spec, data, key.digest, built)
+
+
+def cached_plan(
+    spec: EngineSpec, module: nn.Module, library: Library, target: Target, settings: EngineSettings
+) -> Plan | None:
+    """The plan of a network where it lies in the cache, undamaged; nothing is built.
+
+    Raises:
+        EngineExportError: The network does not export.
+    """
+    cache = EngineCache(settings.folder)
+    if not cache.entries():
+        return None
+    key, _ = _key_of(spec, module, library, target, settings, cache)
+    data = cache.read(key)
+    return None if data is None else Plan(spec, data, key.digest, False)
+
+
+def _key_of(
+    spec: EngineSpec, module: nn.Module, library: Library, target: Target, settings: EngineSettings, cache: EngineCache
+) -> tuple[EngineKey, Graph | None]:
+    """The key, and the graph where it had to be exported for it."""
     source = source_digest(spec, module)
     graph: Graph | None = None
     digest = cache.known_graph(source)
@@ -116,14 +145,8 @@ def find_plan(
         graph = export(spec, module)
         digest = hashlib.sha256(graph.onnx).hexdigest()
         cache.remember_graph(source, digest)
-    key = make_key(spec.name, digest, library, target, settings.build.key(profile, tf32=False))
-
-    def build() -> bytes:
-        made = graph or export(spec, module)
-        return build_plan(spec.name, made.onnx, profile, settings.build, library, target, progress)
-
-    data, built = cache.read_or_build(key, build)
-    return Plan(spec, data, key.digest, built)
+    build = settings.build.key(profile_of(spec), tf32=False)
+    return make_key(spec.name, digest, library, target, build), graph
 
 
 def source_digest(spec: EngineSpec, module: nn.Module) -> str:

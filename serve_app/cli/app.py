@@ -12,7 +12,7 @@ import structlog
 import typer
 
 from kernels.errors import InvalidInputError, LiveAnchorError
-from serve_app.cli import avatar, bench, compare, doctor, generate, serve, weights
+from serve_app.cli import avatar, bench, compare, doctor, engine, generate, serve, weights
 from serve_app.cli.console import report_error, stdout
 
 EXIT_FAILURE = 1
@@ -33,6 +33,7 @@ app.command("doctor")(doctor.doctor)
 app.command("bench", context_settings={"allow_extra_args": True})(bench.bench)
 app.add_typer(avatar.app, name="avatar")
 app.add_typer(weights.app, name="weights")
+app.add_typer(engine.app, name="engine")
 
 
 def _print_version(wanted: bool) -> None:

@@ -31,6 +31,9 @@ COMMANDS = [
     ["weights", "pull"],
     ["weights", "import"],
     ["weights", "verify"],
+    ["engine", "build"],
+    ["engine", "list"],
+    ["engine", "verify"],
 ]
 
 
