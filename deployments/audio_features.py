@@ -31,7 +31,7 @@ class AudioFeaturesReplica:
         configure_replica_logs()
         model = settings.model
         self._family = find_family(model.family)
-        self._stage = self._family.load_audio(model.weights_dir, take_place(model), model.threads)
+        self._stage = self._family.load_audio(model.weights_dir, take_place(model), model.threads, model.runtime)
         self._stage.windows([(np.zeros(self._stage.window_samples, np.float32), 0)])
         self._worker: StageWorker[Item, FeatureRows] = StageWorker(
             "audio_features", self._batch, lambda rows: len(rows.rows) // ROWS_PER_FRAME, settings

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from engines.runtime_choice import RuntimeKind
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.live.settings import LiveSettings, RtcSettings
 
@@ -50,6 +51,11 @@ class ModelSettings(Settings):
     )
     threads: int = Field(
         1, ge=1, le=64, description="CPU threads per torch operation; 1 gives the same sums everywhere."
+    )
+    runtime: RuntimeKind = Field(
+        "auto",
+        description="How networks run. auto: the fastest way that gives eager torch's numbers on this GPU, measured at start; on "
+        "the CPU eager. eager, compiled (own kernels under CUDA graphs) and tensorrt insist and refuse to start where they cannot.",
     )
 
 

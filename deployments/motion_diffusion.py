@@ -30,7 +30,7 @@ class MotionDiffusionReplica:
         model = settings.model
         self._name = model.family
         self._family = find_family(model.family)
-        self._stage = self._family.load_motion(model.weights_dir, take_place(model))
+        self._stage = self._family.load_motion(model.weights_dir, take_place(model), model.runtime)
         self._stage.probe()
         self._worker: StageWorker[MotionItem, Answer] = StageWorker(
             "motion_diffusion", self._stage.steps, lambda answer: len(answer[0].motion), settings

@@ -39,7 +39,9 @@ class RendererReplica:
         self._store = open_avatar_store(settings.avatars)
         model = settings.model
         family = find_family(model.family)
-        self._stage = family.load_renderer(self._store.get, model.weights_dir, take_place(model), settings.cache_bytes)
+        self._stage = family.load_renderer(
+            self._store.get, model.weights_dir, take_place(model), settings.cache_bytes, model.runtime
+        )
         self._probe(family.avatar_maker(model.weights_dir))
         self._worker: StageWorker[_Work, Nv12RectBatch | CropBatch] = StageWorker(
             "renderer", self._batch, len, settings

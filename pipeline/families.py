@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from engines.runtime_choice import RuntimeKind
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.audio_features import EncoderShape
 from pipeline.config import RifeSettings
@@ -127,16 +128,21 @@ class Family(Protocol):
         """Facts."""
         ...
 
-    def load_audio(self, folder: Path | None, device: str, threads: int) -> AudioStage:
-        """Stage `audio_features`."""
+    def load_audio(self, folder: Path | None, device: str, threads: int, runtime: RuntimeKind = "auto") -> AudioStage:
+        """Stage `audio_features`; `runtime` says how its network runs, here and below."""
         ...
 
-    def load_motion(self, folder: Path | None, device: str) -> MotionStage:
+    def load_motion(self, folder: Path | None, device: str, runtime: RuntimeKind = "auto") -> MotionStage:
         """Stage `motion_diffusion`."""
         ...
 
     def load_renderer(
-        self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str, cache_bytes: int
+        self,
+        load_avatar: Callable[[str], Avatar],
+        folder: Path | None,
+        device: str,
+        cache_bytes: int,
+        runtime: RuntimeKind = "auto",
     ) -> RendererStage:
         """Stage `renderer`."""
         ...

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from engines.mini import FAMILY, MiniEngines, load_engines
+from engines.runtime_choice import RuntimeKind, RuntimeRefusedError
 from pipeline.audio_features import AudioFeatures, EncoderShape
 from pipeline.config import RifeSettings
 from pipeline.families import FamilyFacts
@@ -78,20 +79,30 @@ class MiniFamily:
 
     facts = FamilyFacts(sets_up=False, gate_frames=None, doubles_in_motion_space=True, hop_choices=HOP_CHOICES)
 
-    def load_audio(self, folder: Path | None, device: str, threads: int) -> AudioFeatures:
+    def load_audio(
+        self, folder: Path | None, device: str, threads: int, runtime: RuntimeKind = "auto"
+    ) -> AudioFeatures:
         """Stage `audio_features`."""
+        _only_eager("audio_features", runtime)
         return make_speech_stages(load_engines(device, folder=folder))[0]
 
-    def load_motion(self, folder: Path | None, device: str) -> MotionDiffusion:
+    def load_motion(self, folder: Path | None, device: str, runtime: RuntimeKind = "auto") -> MotionDiffusion:
         """Stage `motion_diffusion`."""
+        _only_eager("motion_diffusion", runtime)
         return make_speech_stages(load_engines(device, folder=folder))[1]
 
     def load_renderer(
-        self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str, cache_bytes: int
+        self,
+        load_avatar: Callable[[str], Avatar],
+        folder: Path | None,
+        device: str,
+        cache_bytes: int,
+        runtime: RuntimeKind = "auto",
     ) -> Renderer:
         """Stage `renderer`; it has no weights."""
         from pipeline.renderer import Renderer
 
+        _only_eager("renderer", runtime)
         return Renderer(load_avatar, device, cache_bytes)
 
     def tail(
@@ -111,6 +122,12 @@ class MiniFamily:
         from pipeline.local_stages import LocalStages
 
         return LocalStages(load_avatar, device, rife=rife)
+
+
+def _only_eager(stage: str, runtime: RuntimeKind) -> None:
+    """The stages of `mini` have no other way of running yet."""
+    if runtime not in ("auto", "eager"):
+        raise RuntimeRefusedError(f"mini {stage} has no runtime {runtime}; it has eager")
 
 
 FAMILY_STAGES: Final = MiniFamily()

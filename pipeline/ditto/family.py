@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from engines.ditto.checkpoints import ditto_folder
 from engines.ditto.version import SOURCE_FILES, files_version
+from engines.runtime_choice import RuntimeKind
 from pipeline.config import RifeSettings
 from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
 from pipeline.ditto.load import load_audio_features, load_motion_modes, load_renderer, load_source_models
@@ -81,16 +82,23 @@ class DittoFamily:
 
     facts = FamilyFacts(sets_up=True, gate_frames=LOOKAHEAD_SAMPLES // SAMPLES_PER_FRAME, doubles_in_motion_space=False)
 
-    def load_audio(self, folder: Path | None, device: str, threads: int) -> DittoAudioFeatures:
+    def load_audio(
+        self, folder: Path | None, device: str, threads: int, runtime: RuntimeKind = "auto"
+    ) -> DittoAudioFeatures:
         """Stage `audio_features`."""
-        return load_audio_features(folder, device, threads=threads)
+        return load_audio_features(folder, device, threads=threads, runtime=runtime)
 
-    def load_motion(self, folder: Path | None, device: str) -> DittoMotionModes:
+    def load_motion(self, folder: Path | None, device: str, runtime: RuntimeKind = "auto") -> DittoMotionModes:
         """Stage `motion_diffusion`."""
-        return load_motion_modes(folder, device)
+        return load_motion_modes(folder, device, runtime=runtime)
 
     def load_renderer(
-        self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str, cache_bytes: int
+        self,
+        load_avatar: Callable[[str], Avatar],
+        folder: Path | None,
+        device: str,
+        cache_bytes: int,
+        runtime: RuntimeKind = "auto",
     ) -> DittoRenderer:
         """Stage `renderer`."""
         return load_renderer(load_avatar, folder, device, cache_bytes)

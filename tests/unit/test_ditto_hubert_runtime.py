@@ -1,0 +1,44 @@
+"""Which way HuBERT runs. Without a GPU only the choice's refusals and fall-back can be seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import structlog
+
+from engines.ditto.hubert import Hubert
+from engines.ditto.hubert_runtime import hubert_runtime
+from engines.runtime_choice import RuntimeRefusedError
+from pipeline.families import find_family
+from tests.unit.ditto_support import write_hubert
+
+
+def test_the_cpu_runs_the_file(tmp_path: Path) -> None:
+    write_hubert(tmp_path)
+    window = np.random.default_rng(0).normal(0, 0.1, 6480).astype(np.float32)
+    with structlog.testing.capture_logs() as logs:
+        encode_all = hubert_runtime(tmp_path)
+    np.testing.assert_array_equal(encode_all([window])[0], Hubert(tmp_path).encode(window))
+    assert [(entry["runtime"], entry["why"]) for entry in logs] == [("eager", "CPUExecutionProvider")]
+    with pytest.raises(RuntimeRefusedError, match="compiled does not exist on cpu"):
+        hubert_runtime(tmp_path, wanted="compiled")
+    with pytest.raises(RuntimeRefusedError, match="tensorrt"):
+        hubert_runtime(tmp_path, "cuda", wanted="tensorrt")
+
+
+def test_a_file_of_another_network_still_runs_as_a_file(tmp_path: Path) -> None:
+    """On a GPU too: the module is tried, refuses by name, and the file runs through onnxruntime."""
+    write_hubert(tmp_path)
+    with structlog.testing.capture_logs() as logs:
+        encode_all = hubert_runtime(tmp_path, "cuda")
+    assert encode_all([np.zeros(6480, np.float32)])[0].shape == (20, 1024)
+    assert logs[-1]["runtime"] == "eager" and "WeightsFileError" in logs[-1]["compiled"]
+    with pytest.raises(RuntimeRefusedError, match="conv_layers.0.conv.weight: is missing"):
+        hubert_runtime(tmp_path, "cuda", wanted="compiled")
+
+
+def test_mini_says_which_runtimes_it_has() -> None:
+    with pytest.raises(RuntimeRefusedError, match="it has eager"):
+        find_family("mini").load_motion(None, "cpu", "compiled")
