@@ -261,7 +261,7 @@ class Performer:
 
     def _watch(self) -> bool:
         """In the loop: look out for speech."""
-        onset = self._onset(max(self._soonest(), self._next))
+        onset = self._onset()
         if onset is not None:
             self._begin_speech(onset)
         return onset is not None
@@ -303,9 +303,9 @@ class Performer:
             if self._owned is not None:
                 self._owned = (self._owned[0], self._fade_end)
             return True
-        onset = self._onset(first)
+        onset = self._onset()
         if onset is not None and onset <= first:
-            self._begin_speech(first)
+            self._begin_speech(onset)
             return True
         if first * SAMPLES_PER_FRAME > now + FADE_AHEAD:
             return False
@@ -324,7 +324,10 @@ class Performer:
         await self._shelf.add(motion, first)
 
     def _begin_speech(self, first: int) -> None:
-        """Speech starts at a frame, from what is shown before it."""
+        """Speech starts at a frame, from what is shown before it; what was decided for later is forgotten."""
+        if first < self._next:
+            self._shelf.cut(first)
+            self._score = {at: motion for at, motion in self._score.items() if at < first}
         if self._owned is not None and self._shown < first and self._owns(first - 1):
             shown = self.motion_at(self._shown)  # held, if nothing newer was drawn
             if self._next < first:
@@ -374,9 +377,9 @@ class Performer:
         end = self._timeline.end
         return end if self._more_may_come() else max(end, now + 2 * SAMPLE_RATE_HZ)
 
-    def _onset(self, earliest: int) -> int | None:
-        """The frame at which the mouth should begin, at or after `earliest`, when speech is ahead."""
+    def _onset(self) -> int | None:
+        """The frame at which the mouth should begin and still can, when speech is ahead."""
         now = self._now()
-        self._scan.look(frame_of(min(self._known(now), now + 2 * SAMPLE_RATE_HZ)), frame_of(now))
+        self._scan.look(frame_of(self._timeline.end), frame_of(now))
         speech = self._scan.first_speech(max(frame_of(now), self._handled))
-        return None if speech is None else max(speech - PREROLL_FRAMES, earliest)
+        return None if speech is None else max(speech - PREROLL_FRAMES, self._soonest())

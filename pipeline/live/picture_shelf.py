@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +14,14 @@ from pipeline.drawing import ChunkDrawer
 from pipeline.live.grid import MediaGrid
 from pipeline.stages import Stages
 from pipeline.types import F32, MotionChunk, Nv12Rect, Nv12RectBatch
+
+
+@dataclass
+class _Call:
+    """A call in work: the pictures of ticks first .. stop are wanted of it."""
+
+    first: int
+    stop: int
 
 
 class PictureShelf:
@@ -48,7 +57,7 @@ class PictureShelf:
         self._per_frame = grid.ticks_per_frame
         self._on_ready = on_ready
         self._ready: dict[int, Nv12Rect] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], _Call] = {}
         self._drawer: ChunkDrawer | None = None
         self._pending: F32 | None = None
         self._next_frame = 0
@@ -81,6 +90,17 @@ class PictureShelf:
         self._drawer = self._pending = None
         self._epoch = epoch
         return given_up
+
+    def cut(self, frame: int) -> None:
+        """Frames from `frame` on will be others than those that were added."""
+        tick = frame * self._per_frame
+        self._ready = {at: rect for at, rect in self._ready.items() if at < tick}
+        for call in self._tasks.values():
+            call.stop = min(call.stop, tick)
+        self._drawer = None
+        if self._pending is not None and self._next_frame != frame:
+            self._pending = None
+        self._next_frame = frame
 
     async def add(self, motion: F32, first_frame: int) -> None:
         """Draw frames (n, 265); returns when their calls are under way, at most `credits` at a time.
@@ -140,16 +160,17 @@ class PictureShelf:
         self._covered = last - 1
         chunk = MotionChunk(motion, max(first_frame - self.origin, 0))
         drawn = drawer.draw(chunk, following if drawer.needs_following else None)
-        task = asyncio.create_task(self._collect(drawn, range(first, last)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        call = _Call(first, last)
+        task = asyncio.create_task(self._collect(drawn, call))
+        self._tasks[task] = call
+        task.add_done_callback(self._tasks.pop)
 
-    async def _collect(self, drawn: asyncio.Task[Nv12RectBatch], ticks: range) -> None:
+    async def _collect(self, drawn: asyncio.Task[Nv12RectBatch], call: _Call) -> None:
         try:
             batch = await drawn
         except LiveAnchorError:  # counted where the call was made; the picture holds
             return
-        for i, tick in enumerate(ticks[: len(batch)]):
+        for i, tick in enumerate(range(call.first, min(call.stop, call.first + len(batch)))):
             if tick < self.due:
                 self.dropped += 1
             else:

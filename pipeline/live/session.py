@@ -109,7 +109,7 @@ class LiveSession:
             self._shelf,
             Cadence(hop, gate_frames, self._margin),
             seed,
-            lambda: self._drive is Drive.MIC or not self._queue.empty,
+            lambda: self._drive is Drive.MIC or self._queue.more_may_come,
             self._now,
         )
         self._silence: F32 = np.zeros(self._grid.samples_per_tick, np.float32)
@@ -220,13 +220,14 @@ class LiveSession:
     def interrupt(self) -> Interruption:
         """Stop speaking now: sound ends with the next tick, what waits is dropped. Where nobody speaks, nothing happens."""
         speaking = self._mic.pending if self._drive is Drive.MIC else not self._queue.empty
-        if not speaking or self._reason is not None:
+        if not speaking or self._reason is not None or self._state is LiveState.ENDED:
             return Interruption(0.0, None, self._epoch)
         self._epoch += 1
         self._interruptions += 1
         position = self._tick_number * self._grid.samples_per_tick
-        self._timeline.cut(position, FADE_OUT)
-        end = max(position, min(self._timeline.end, position + FADE_OUT))
+        current = self._mic.current if self._drive is Drive.MIC else self._queue.current
+        self._timeline.cut(position, FADE_OUT if current is not None and current.sent else 0)
+        end = max(position, self._timeline.end)
         cut = self._mic.cut(end) if self._drive is Drive.MIC else self._queue.cut(end)
         if any(utterance.sent for utterance in cut):
             self._cut_until = end

@@ -137,6 +137,11 @@ class SpeechQueue:
         return not self._queue
 
     @property
+    def more_may_come(self) -> bool:
+        """Whether samples wait for a place on the timeline, or somebody is in the middle of an utterance."""
+        return any(utterance.waiting or not utterance.finished for utterance in self._queue)
+
+    @property
     def current(self) -> Utterance | None:
         """The utterance that is heard or comes next."""
         return self._queue[0] if self._queue else None

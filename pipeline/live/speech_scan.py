@@ -1,4 +1,4 @@
-"""Where on the timeline somebody speaks, frame by frame, decided once and in order."""
+"""Where on the timeline somebody speaks, frame by frame and in order; samples that come later are looked at again."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ class SpokenSpan:
     Attributes:
         start: Sample position of its first frame.
         end: Sample position after its last loud frame; None while the gate is open.
+        closed_at: Frame at which that was decided.
     """
 
     start: int
     end: int | None = None
+    closed_at: int = 0
 
 
 class SpeechScan:
@@ -42,7 +44,9 @@ class SpeechScan:
         self._timeline = timeline
         self._settings = settings
         self._gate = SilenceGate(settings)
+        self._gates: deque[tuple[int, SilenceGate]] = deque(maxlen=_KEPT)
         self._next = 0
+        self._seen_end = 0
         self._speech: deque[int] = deque()
         self.spans: deque[SpokenSpan] = deque()
 
@@ -58,6 +62,7 @@ class SpeechScan:
 
     def look(self, until_frame: int, from_frame: int) -> None:
         """Look at frames up to `until_frame`; those before `from_frame` are past and are left out."""
+        self._look_again()
         if from_frame > self._next:
             if from_frame - self._next > self._settings.hold_frames:
                 self.reset(from_frame)
@@ -66,16 +71,17 @@ class SpeechScan:
         if count <= 0:
             return
         energy = frame_rms(self._timeline.read(self._next * SAMPLES_PER_FRAME, count * SAMPLES_PER_FRAME))
-        speaking = self._gate.speaking
-        speech, self._gate = self._gate.step(energy)
-        for frame, speaks in enumerate(speech.tolist(), start=self._next):
-            if speaks:
+        for frame in range(self._next, until_frame):
+            self._gates.append((frame, self._gate))
+            speaking = self._gate.speaking
+            speech, self._gate = self._gate.step(energy[frame - self._next : frame - self._next + 1])
+            if speech[0]:
                 self._speech.append(frame)
                 if not speaking:
                     self.spans.append(SpokenSpan(frame * SAMPLES_PER_FRAME))
             elif speaking and self.spans:
                 self.spans[-1].end = (frame - self._settings.hold_frames) * SAMPLES_PER_FRAME
-            speaking = speaks
+                self.spans[-1].closed_at = frame
         self._next = until_frame
         while self._speech and self._speech[0] < self._next - _KEPT:
             self._speech.popleft()
@@ -93,5 +99,21 @@ class SpeechScan:
         if self.spans and self.spans[-1].end is None:
             self.spans[-1].end = at_frame * SAMPLES_PER_FRAME
         self._gate = SilenceGate(self._settings)
+        self._gates.clear()
         self._speech.clear()
         self._next = at_frame
+        self._seen_end = self._timeline.end
+
+    def _look_again(self) -> None:
+        """Samples came where silence had been assumed: forget what was decided there."""
+        fresh, self._seen_end = self._seen_end // SAMPLES_PER_FRAME, self._timeline.end
+        if self._seen_end <= fresh * SAMPLES_PER_FRAME or fresh >= self._next:
+            return
+        while self._gates and self._gates[-1][0] >= fresh:
+            self._next, self._gate = self._gates.pop()
+        while self._speech and self._speech[-1] >= self._next:
+            self._speech.pop()
+        while self.spans and self.spans[-1].start >= self._next * SAMPLES_PER_FRAME:
+            self.spans.pop()
+        if self.spans and self.spans[-1].end is not None and self.spans[-1].closed_at >= self._next:
+            self.spans[-1].end = None

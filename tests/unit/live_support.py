@@ -18,12 +18,12 @@ from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.session import LiveSession
 from pipeline.live.settings import LiveSettings
 from pipeline.motion_diffusion import MotionCarry
-from pipeline.stages import CropsInWork, RenderRequest, RifeRequest, StageInfo
+from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
 from pipeline.types import F32, Avatar, FaceRect, FeatureRows, MotionChunk, Nv12RectBatch
 
 MARK = EXP.start
-SPOKEN_FROM = 1000
-"""Spoken motion has 1000 + frame at coordinate `MARK`; pictures carry that number in their first four bytes."""
+SPOKEN_FROM = 10_000
+"""Spoken motion has 10 000 + frame at coordinate `MARK`; pictures carry that number in their first four bytes."""
 
 
 class FakeClock:
@@ -106,7 +106,8 @@ class LiveFakeStages:
         self.windows[first_row // 2] = window
         return FeatureRows(np.zeros((2 * frames, 4), np.float32), 50, first_row)
 
-    async def motion_diffusion(self, rows: FeatureRows, carry: MotionCarry) -> tuple[MotionChunk, MotionCarry]:
+    async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
+        assert isinstance(carry, MotionCarry)
         await self._take_time("motion_diffusion")
         first, count = rows.first_row // 2, len(rows.rows) // 2
         assert carry.next_frame == first, "hops are consecutive"
@@ -183,7 +184,8 @@ class RecordingSink:
 
     def heard(self) -> F32:
         """The voice so far."""
-        return np.concatenate([voice.pcm for voice in self.voices])
+        heard: F32 = np.concatenate([voice.pcm for voice in self.voices])
+        return heard
 
     def named(self, name: str) -> list[LiveEvent]:
         return [event for event in self.events if event.name == name]
@@ -203,7 +205,8 @@ def fake_avatar() -> Avatar:
 
 
 def tone(seconds: float, amplitude: float = 0.3) -> F32:
-    return (amplitude * np.sin(np.arange(round(seconds * 16_000)) * 0.2)).astype(np.float32)
+    wave: F32 = (amplitude * np.sin(np.arange(round(seconds * 16_000)) * 0.2)).astype(np.float32)
+    return wave
 
 
 @dataclass
