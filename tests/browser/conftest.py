@@ -10,16 +10,22 @@ import pytest
 
 pytest.importorskip("websockets")
 
+from deployments.config import SessionHostSettings
+from pipeline.audio_in import decode_audio
 from pipeline.face_crop import fit_canvas
 from pipeline.portrait import decode_portrait
 from pipeline.presenter import default_avatar
 from pipeline.registration import make_avatar
+from pipeline.resample import resample
 from pipeline.types import Avatar
 from tests.browser.cdp import Page, chromium, find_chromium
 from tests.require import missing
 from tests.unit.face_support import presenter
 from tests.unit.http_support import InProcessHost, Served, serving
+from tests.unit.in_process_live import InProcessLive
 from tests.unit.media_samples import wav
+
+DEMO_SPEECH = Path(__file__).parents[2] / "docs" / "demo" / "speech.wav"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,9 +40,16 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     if path is None:
         missing("BROWSER", "no Chromium here (Debian and Ubuntu: apt-get install chromium)")
     microphone = tmp_path_factory.mktemp("mic") / "mic.wav"
-    microphone.write_bytes(speech(6.0, 48_000))
+    microphone.write_bytes(_voice_with_pauses())
     with chromium(path, microphone) as page:
         yield page
+
+
+def _voice_with_pauses() -> bytes:
+    """The committed speech sample and a second of silence, 48 kHz; the browser plays it again and again."""
+    spoken = decode_audio(DEMO_SPEECH).pcm[:, None]
+    louder = np.concatenate([resample(spoken, 16_000, 48_000)[:, 0], np.zeros(48_000, np.float32)])
+    return wav((louder * 32767).astype(np.int16), 48_000)
 
 
 def speech(seconds: float, rate_hz: int = 16_000) -> bytes:
@@ -65,6 +78,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     host.default = default_avatar(host.store)
     host.stages = LocalStages(host.store.get)
     host.register = _register
+    live = SessionHostSettings.model_validate(
+        {"encoder": {"prefer": "x264", "threads": 1}, "live": {"max_sessions": 1}}
+    )
+    host.live = InProcessLive(
+        live, host.stages, lambda avatar_id: host.store.get(avatar_id) if avatar_id else host.default
+    )
     with serving(folder, host, max_audio_s=20) as served:
         yield served
     host.stages.close()

@@ -106,7 +106,7 @@ class InProcessHost:
         self.registered: list[tuple[bytes, str]] = []
         self.register: Callable[[bytes, str], Avatar] = lambda data, name: register_bytes(data, NoFaces(), name)  # type: ignore[arg-type]
         self.is_ready = True
-        self.live = FakeLiveHost()
+        self.live: Any = FakeLiveHost()
         self.failure: Exception | None = None
         self.jobs: dict[str, JobProgress] = {}
 

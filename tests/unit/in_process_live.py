@@ -1,0 +1,50 @@
+"""`serve_app.http.live_host.LiveHost` over the real `LiveSessions`, in the server's own process, without Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from deployments.config import SessionHostSettings
+from deployments.live_calls import LiveAnswer, LiveHostStats, LiveOffer
+from deployments.live_sessions import LiveSessions
+from pipeline.stages import Stages
+from pipeline.types import Avatar
+
+
+class InProcessLive:
+    """Made by the first call, on the server's loop.
+
+    Args:
+        settings: Of the session host.
+        stages: Shared by all sessions.
+        presenter: Avatar id -> avatar.
+    """
+
+    def __init__(
+        self, settings: SessionHostSettings, stages: Stages, presenter: Callable[[str | None], Avatar]
+    ) -> None:
+        self._settings = settings
+        self._stages = stages
+        self._presenter = presenter
+        self._sessions: LiveSessions | None = None
+
+    @property
+    def sessions(self) -> LiveSessions:
+        if self._sessions is None:
+            self._sessions = LiveSessions(self._settings, self._same, self._presenter, self._stages)
+        return self._sessions
+
+    async def offer(self, offer: LiveOffer) -> LiveAnswer:
+        return await self.sessions.open(offer)
+
+    async def live_stats(self) -> list[LiveHostStats]:
+        one = self.sessions
+        return [LiveHostStats("r1", one.headroom.capacity(), one.all_stats(), dict(one.ended), one.headroom.refused)]
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the same call."""
+        return getattr(self.sessions, name)
+
+    async def _same(self, session_id: str) -> Stages:
+        return self._stages
