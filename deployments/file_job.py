@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from deployments.config import SessionHostSettings
 from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
@@ -47,15 +47,16 @@ class PreparedJob:
 
 
 def prepare_job(job: FileJob, presenter: Callable[[str | None], Avatar], settings: SessionHostSettings) -> PreparedJob:
-    """Decode the speech and find the presenter. Takes long: call it in a thread.
+    """Decode the speech, let go of the upload, and find the presenter. Takes long: call it in a thread.
 
     Raises:
         InvalidInputError: The speech or the avatar id is of no use.
     """
     limits = AudioLimits(max_seconds=settings.max_audio_s, max_bytes=settings.max_upload_bytes)
     avatar = presenter(job.avatar_id)
-    decoded = decode_audio(job.audio, limits)
-    return PreparedJob(replace(job, audio=b""), decoded, avatar)  # the upload is not kept for the length of the job
+    decoded = decode_audio(job.audio.view, limits)
+    job.audio.release()
+    return PreparedJob(job, decoded, avatar)
 
 
 async def run_job(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deployments.payload import Payload
 from pipeline.config import SessionSettings
 
 PIECE_BYTES = 256 * 1024
@@ -16,7 +17,7 @@ class FileJob:
 
     Attributes:
         job_id: Unique; a chunk of it never shares a batch with another chunk of it.
-        audio: The uploaded file as it came, any container.
+        audio: The uploaded file as it came, any container; let go of once it is decoded.
         avatar_id: A registered presenter; None for the default presenter.
         settings: Chunking, frame rate, colour.
         seed: Head motion and blinks are a function of it.
@@ -24,7 +25,7 @@ class FileJob:
     """
 
     job_id: str
-    audio: bytes
+    audio: Payload
     avatar_id: str | None
     settings: SessionSettings
     seed: int = 0

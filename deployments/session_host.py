@@ -97,7 +97,6 @@ class SessionHostReplica:
             info = await self._stage_info()
             await self._check_rate(info, job.settings)
             prepared = await asyncio.to_thread(prepare_job, job, self._speaker, self._settings)
-            job = prepared.job
             stages = GraphStages(
                 self._handles,
                 info,

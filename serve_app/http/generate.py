@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from deployments.jobs import JobProgress, JobStarted
+from deployments.jobs import FileJob, JobProgress, JobStarted
 from pipeline.results_store import StoredResult
+from serve_app.http.capacity import Hold
 from serve_app.http.context import request_id_of, route_of
 from serve_app.http.disconnect import until_disconnect
 from serve_app.http.fields import read_job_form
@@ -100,15 +101,17 @@ def generate_routes(services: Services) -> APIRouter:
 
 async def _started(services: Services, request: Request, stack: AsyncExitStack) -> StartedJob:
     hold = stack.enter_context(services.admitted())
+    job = await _job(services, request, hold)
+    return await until_disconnect(request.receive, start_job(services.host, job))
+
+
+async def _job(services: Services, request: Request, hold: Hold) -> FileJob:
+    """What was asked for. Nothing but the job holds the upload afterwards."""
     form = await read_job_form(request, services.settings, hold)
     services.metrics.uploaded(hold.held)
     services.metrics.load(services.gate.active, services.budget.held)
     job_id = new_job_id(request, request_id_of(request.scope))
-
-    async def work() -> StartedJob:
-        return await start_job(services.host, await services.job_of(form, job_id))
-
-    return await until_disconnect(request.receive, work())
+    return await until_disconnect(request.receive, services.job_of(form, job_id))
 
 
 async def _kept(services: Services, started: StartedJob) -> StoredResult:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
 
+import ray
 from ray.exceptions import RayActorError
 from ray.serve.exceptions import BackPressureError
 from ray.serve.handle import DeploymentHandle
@@ -25,10 +26,12 @@ class RayHost:
 
     Args:
         handle: Of `SessionHost`.
+        put: Puts a job where both attempts find it, so that this process need not hold the upload.
     """
 
-    def __init__(self, handle: DeploymentHandle[Any]) -> None:
+    def __init__(self, handle: DeploymentHandle[Any], put: Callable[[FileJob], object] = ray.put) -> None:
         self._handle = handle
+        self._put = put
 
     async def generate(self, job: FileJob) -> AsyncGenerator[JobEvent, None]:
         """All events of a job, in order.
@@ -44,8 +47,10 @@ class RayHost:
         """
         method: Any = self._handle.options(method_name="generate_stream", stream=True)
         handed_on = False
+        stored = await asyncio.to_thread(self._put, job)
+        job.audio.release()
         for attempt in (1, 2):
-            events = method.remote(job)
+            events = method.remote(stored)
             try:
                 async for event in events:
                     handed_on = handed_on or (job.stream and isinstance(event, JobBytes))

@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from deployments.errors import StageLostError
 from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobStarted
+from deployments.payload import Payload
 from pipeline.avatar_store import AvatarSummary
 from pipeline.results_store import ResultsStore
 from serve_app.http.capacity import Hold, JobGate, UploadBudget
@@ -76,7 +77,7 @@ class Services:
         avatar_id = form.avatar_id
         if form.portrait is not None:
             avatar_id = (await self.register(form.portrait, "")).avatar_id
-        return FileJob(job_id, form.audio, avatar_id, form.session, form.seed, form.stream)
+        return FileJob(job_id, Payload(form.audio), avatar_id, form.session, form.seed, form.stream)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from deployments.config import SessionHostSettings
 from deployments.errors import StageLostError, StageOverloadedError
 from deployments.file_job import PreparedJob, prepare_job, run_job
 from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
+from deployments.payload import Payload
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.config import EncoderSettings, SessionSettings
 from pipeline.types import Avatar, FaceRect
@@ -56,7 +57,7 @@ def wav(seconds: float) -> bytes:
 
 
 def prepared(seconds: float = 2.0, stream: bool = False) -> PreparedJob:
-    job = FileJob("job-1", wav(seconds), None, SessionSettings(), 1, stream)
+    job = FileJob("job-1", Payload(wav(seconds)), None, SessionSettings(), 1, stream)
     return prepare_job(job, lambda avatar_id: avatar(), SessionHostSettings())
 
 
@@ -153,7 +154,7 @@ def test_a_failing_stage_fails_the_job_with_its_own_error() -> None:
     ("audio", "limit"), [(b"nonsense", 600.0), (b"", 600.0), (wav(2.0), 1.0)], ids=["nonsense", "empty", "too long"]
 )
 def test_input_is_refused_before_anything_starts(audio: bytes, limit: float) -> None:
-    job = FileJob("j", audio, None, SessionSettings())
+    job = FileJob("j", Payload(audio), None, SessionSettings())
     with pytest.raises(InvalidInputError):
         prepare_job(job, lambda avatar_id: avatar(), SessionHostSettings(max_audio_s=limit))
 
@@ -188,18 +189,18 @@ class Host:
 
 
 STARTED = JobStarted("j", "a", 50, 25, 48, 64, 2.0)
-JOB = FileJob("j", b"", None, SessionSettings())
+JOB = FileJob("j", Payload(b""), None, SessionSettings())
 DONE = JobDone(3, "libx264", {}, {})
-STREAMED = FileJob("j", b"", None, SessionSettings(), stream=True)
+STREAMED = FileJob("j", Payload(b""), None, SessionSettings(), stream=True)
 
 
 async def started_job(host: Host, job: FileJob) -> tuple[JobStarted, AsyncGenerator[bytes, None]]:
-    started = await start_job(RayHost(host), job)  # type: ignore[arg-type]
+    started = await start_job(RayHost(host, lambda job: job), job)  # type: ignore[arg-type]
     return started.facts, started.pieces
 
 
 def job_events(host: Host, job: FileJob) -> AsyncGenerator[JobEvent, None]:
-    return RayHost(host).generate(job)  # type: ignore[arg-type]
+    return RayHost(host, lambda job: job).generate(job)  # type: ignore[arg-type]
 
 
 async def served(host: Host, job: FileJob) -> tuple[JobStarted, bytes]:
