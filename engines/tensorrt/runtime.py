@@ -8,6 +8,7 @@ that a CUDA graph cannot capture.
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import torch
@@ -53,7 +54,7 @@ class TensorRtRuntime:
         self._log = make_logger(library)
         api = library.api
         try:
-            with torch.cuda.device(self._device):
+            with self._chosen():
                 self._runtime = api.Runtime(self._log)
                 self._engine = self._runtime.deserialize_cuda_engine(plan)
                 if self._engine is None:
@@ -104,14 +105,18 @@ class TensorRtRuntime:
             EngineRunError: TensorRT refuses.
         """
         batch = check_inputs(self._spec, inputs)
-        with self._lock, torch.inference_mode(), torch.cuda.device(self._device):
-            stream = torch.cuda.current_stream(self._device)
+        with self._lock, torch.inference_mode(), self._chosen():
+            stream = torch.cuda.current_stream(self._device).cuda_stream if self._device.type == "cuda" else 0
             held = [self._bind(port.name, value) for port, value in zip(self._spec.inputs, inputs, strict=True)]
             outputs = tuple(self._bind_output(name) for name in self._spec.outputs)
-            if not self._context.execute_async_v3(stream.cuda_stream):
+            if not self._context.execute_async_v3(stream):
                 raise EngineRunError(self._spec.name, f"batch {batch}: {self._log.summary()}")
             del held  # the stream's allocator keeps the memory until its work is done
         return outputs
+
+    def _chosen(self) -> AbstractContextManager[object]:
+        """The device made current; on the CPU (a library's stand-in in tests) nothing."""
+        return torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext()
 
     def _bind(self, name: str, value: Tensor) -> Tensor:
         ready = value.to(self._device, self._types[name], non_blocking=True).contiguous()

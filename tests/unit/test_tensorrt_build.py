@@ -1,0 +1,175 @@
+"""Every engine is really exported, parsed and built, on a CPU, for a card that is elsewhere.
+
+Running one needs a card that the library supports: `test_an_engine_runs_and_agrees` is ready for such a machine.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from engines.tensorrt.build import BuildSettings, build_plan, profile_of
+from engines.tensorrt.catalogue import CATALOGUE, spec_of
+from engines.tensorrt.errors import EngineBuildError, EngineExportError, TensorRtMissingError
+from engines.tensorrt.export import export
+from engines.tensorrt.hubert import find_hubert_plan, read_hubert
+from engines.tensorrt.library import Library, find_library
+from engines.tensorrt.load import EngineSettings, cached_plan, find_plan, load_or_build
+from engines.tensorrt.networks import network_of, random_weights
+from engines.tensorrt.quantise import fp8_spec, quantise_fp8
+from engines.tensorrt.target import choose_target
+from kernels.errors import InvalidInputError
+from tests.unit.tensorrt_support import TINY, Tiny, elsewhere, real_library
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return real_library()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread_each() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_engine_is_built(name: str, library: Library, tmp_path: Path) -> None:
+    spec, module = spec_of(name), network_of(name, random_weights)
+    settings = EngineSettings(folder=tmp_path)
+    plan = find_plan(spec, module, library, elsewhere(), settings)
+    weights = sum(parameter.numel() for parameter in module.parameters()) * spec.dtype.itemsize
+    assert plan.built and len(plan.data) > 0.5 * weights
+    again = cached_plan(spec, module, library, elsewhere(), settings)
+    assert again is not None and again.data == plan.data and not again.built
+
+
+def test_what_is_not_in_the_cache_is_not_built_by_looking(library: Library, tmp_path: Path) -> None:
+    settings = EngineSettings(folder=tmp_path)
+    assert cached_plan(TINY, Tiny(), library, elsewhere(), settings) is None
+    find_plan(TINY, Tiny(), library, elsewhere(), settings)
+    assert cached_plan(TINY, Tiny(seed=1), library, elsewhere(), settings) is None
+    other = EngineSettings(folder=tmp_path, build=BuildSettings(optimisation_level=0))
+    assert cached_plan(TINY, Tiny(), library, elsewhere(), other) is None
+
+
+def test_a_build_tells_how_far_it_is(library: Library) -> None:
+    told: list[tuple[str, int, int]] = []
+    graph = export(TINY, Tiny())
+    build_plan(
+        TINY.name,
+        graph.onnx,
+        profile_of(TINY),
+        BuildSettings(),
+        library,
+        elsewhere(),
+        lambda *step: told.append(step),
+    )
+    assert told and all(0 <= step <= max(steps, step) for _, step, steps in told)
+
+
+def test_a_graph_that_is_none_is_refused_with_the_librarys_words(library: Library) -> None:
+    with pytest.raises(EngineBuildError, match="cannot read the graph"):
+        build_plan("x", b"no graph", profile_of(TINY), BuildSettings(), library, elsewhere())
+
+
+def test_an_input_without_a_profile_is_refused(library: Library) -> None:
+    graph = export(TINY, Tiny())
+    profile = {name: sizes for name, sizes in profile_of(TINY).items() if name != "shift"}
+    with pytest.raises(EngineBuildError, match="shift"):
+        build_plan("x", graph.onnx, profile, BuildSettings(), library, elsewhere())
+
+
+@pytest.mark.parametrize("settings", [{"workspace_mib": 1}, {"optimisation_level": 6}, {"aux_streams": -1}])
+def test_settings_out_of_range_name_the_field(settings: dict[str, int]) -> None:
+    with pytest.raises(InvalidInputError, match=next(iter(settings))):
+        BuildSettings(**settings)
+
+
+class HubertShaped(nn.Module):
+    """The signature of the public file at a hundredth of its size: convolutions, one attention block, rows of 1024."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.front = nn.Conv1d(1, 32, 400, stride=320)
+        self.norm = nn.LayerNorm(32)
+        self.query_key_value = nn.Linear(32, 96)
+        self.out = nn.Linear(32, 1024)
+
+    def forward(self, samples: torch.Tensor) -> torch.Tensor:
+        x = self.norm(self.front(samples[:, None]).transpose(1, 2))
+        q, k, v = self.query_key_value(x).chunk(3, dim=-1)
+        return self.out(torch.softmax(q @ k.transpose(1, 2) / 32**0.5, dim=-1) @ v)[0]
+
+
+@pytest.fixture(scope="module")
+def hubert_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hubert") / "hubert.onnx"
+    program = torch.onnx.export(
+        HubertShaped().eval(),
+        (torch.zeros(1, 6480),),
+        dynamo=True,
+        opset_version=17,
+        input_names=["input_values"],
+        output_names=["rows"],
+        verbose=False,
+    )
+    assert program is not None
+    program.save(str(path))
+    return path
+
+
+def test_hubert_is_built_from_its_file(library: Library, hubert_file: Path, tmp_path: Path) -> None:
+    graph = read_hubert(hubert_file)
+    assert (graph.spec.max_batch, graph.spec.outputs) == (1, ("rows",))
+    settings = EngineSettings(folder=tmp_path)
+    assert find_hubert_plan(hubert_file, library, elsewhere(), settings).built
+    assert not find_hubert_plan(hubert_file, library, elsewhere(), settings).built
+
+
+def test_a_file_that_is_not_hubert_is_refused(library: Library, tmp_path: Path) -> None:
+    path = tmp_path / "other.onnx"
+    path.write_bytes(export(TINY, Tiny()).onnx)
+    with pytest.raises(EngineExportError, match="input_values"):
+        read_hubert(path)
+    path.write_bytes(b"\x00\x01garbage")
+    with pytest.raises(EngineExportError, match="usable"):
+        read_hubert(path)
+    with pytest.raises(EngineExportError, match="usable"):
+        read_hubert(tmp_path / "missing.onnx")
+
+
+def test_fp8_says_what_is_missing() -> None:
+    graph = export(TINY, Tiny())
+    with pytest.raises(EngineExportError, match="calibration"):
+        quantise_fp8(TINY, graph, [])
+    try:
+        import modelopt  # noqa: F401 - only whether it is there
+    except ImportError:
+        with pytest.raises(EngineExportError, match="nvidia-modelopt"):
+            quantise_fp8(TINY, graph, [TINY.random_inputs(1)])
+    assert fp8_spec(TINY).name == "test/tiny-fp8"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_an_engine_runs_and_agrees(name: str, tmp_path: Path) -> None:
+    """On a GPU that the installed library supports; also inside a CUDA graph."""
+    try:
+        choose_target(find_library(has_gpu=True))
+    except TensorRtMissingError as error:
+        pytest.skip(str(error))
+    module = network_of(name, random_weights)
+    runtime = load_or_build(name, module, settings=EngineSettings(folder=tmp_path))  # verifies
+    inputs = spec_of(name).random_inputs(2, device="cuda")
+    eager = runtime.run_all(*inputs)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = runtime.run_all(*inputs)
+    graph.replay()
+    torch.cuda.synchronize()
+    for one, other in zip(captured, eager, strict=True):
+        torch.testing.assert_close(one, other)
