@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from ray.exceptions import ObjectLostError, RayActorError
+from ray.exceptions import ObjectLostError, RayActorError, RayError
+from ray.serve.exceptions import RayServeException
 
 
 class GraphCrops:
@@ -25,7 +27,13 @@ class GraphCrops:
 
     def cancel(self) -> None:
         """See `CropsInWork`."""
-        self.response.cancel()
+        give_up(self.response)
+
+
+def give_up(response: Any) -> None:
+    """Cancel a call. One that never reached a replica answers with its own error once more, which nobody waits for."""
+    with suppress(RayServeException, RayError):
+        response.cancel()
 
 
 def is_lost(error: BaseException | None) -> bool:

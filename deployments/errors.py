@@ -130,6 +130,11 @@ class NotReadyError(LiveAnchorError):
 
 
 def plain(error: LiveAnchorError) -> LiveAnchorError:
-    """The error itself, out of the wrapper that Ray puts around what another process raised (whose text is a traceback)."""
+    """The error itself, out of the wrappers that Ray puts around what other processes raised (their text is a traceback).
+
+    There are two where the argument of a call was the un-awaited answer of another one.
+    """
     cause = getattr(error, "cause", None)
-    return cause if isinstance(cause, LiveAnchorError) else error
+    while isinstance(cause, LiveAnchorError) and cause is not error:
+        error, cause = cause, getattr(cause, "cause", None)
+    return error

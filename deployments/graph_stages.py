@@ -16,7 +16,7 @@ from ray.serve.exceptions import BackPressureError, RayServeException
 from ray.serve.handle import DeploymentHandle
 
 from deployments.calls import AudioFacts, CallContext, MotionFacts
-from deployments.crops_in_work import GraphCrops, is_lost
+from deployments.crops_in_work import GraphCrops, give_up, is_lost
 from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
 from kernels.errors import LiveAnchorError
 from pipeline.families import find_family
@@ -97,7 +97,7 @@ async def call_stage(
                     arg.renew()
         finally:
             if not answered:
-                response.cancel()
+                give_up(response)
     raise StageLostError(stage, ATTEMPTS)
 
 

@@ -12,11 +12,12 @@ import pytest
 
 pytest.importorskip("ray.serve")
 
-from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
-from ray.serve.exceptions import BackPressureError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError, RayTaskError
+from ray.serve.exceptions import BackPressureError, RayServeException
 
 from deployments.affinity import preference
 from deployments.calls import AudioFacts, CallContext, MotionFacts
+from deployments.crops_in_work import GraphCrops
 from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
 from deployments.graph_stages import StageHandles, call_stage, fetch_info, fetch_rife_facts, stage_info
 from deployments.placement import NoGpuError, choose_device
@@ -26,16 +27,19 @@ from pipeline.rife_access import RifeFacts, check_rate
 
 @dataclass
 class Response:
-    """What a handle's method returns: awaitable, cancellable."""
+    """What a handle's method returns: awaitable, cancellable; like Ray Serve's, it may raise its own error again when cancelled."""
 
     answer: Callable[[], Awaitable[object]]
     cancelled: bool = False
+    failed: BaseException | None = None
 
     def __await__(self) -> Any:
         return self.answer().__await__()
 
     def cancel(self) -> None:
         self.cancelled = True
+        if isinstance(self.failed, RayServeException):
+            raise self.failed
 
 
 @dataclass
@@ -57,8 +61,14 @@ class Method:
                 await asyncio.sleep(step)
             return step
 
-        self.responses.append(Response(answer))
+        self.responses.append(Response(answer, failed=step if isinstance(step, BaseException) else None))
         return self.responses[-1]
+
+
+def upstream_death() -> RayServeException:
+    error = RayServeException("an upstream actor died before finishing a dependent task")
+    error.__cause__ = ActorDiedError()
+    return error
 
 
 def call(method: Method, budget_s: float = 5.0, **options: Any) -> Any:
@@ -80,6 +90,42 @@ def test_a_dead_replica_is_asked_once_more_with_the_time_that_is_left(death: Exc
     assert call(method, clock=lambda: next(now), on_retry=retried.append) == "out"
     assert [args[1].remaining_ms for args in method.calls] == [5000.0, 3500.0]  # type: ignore[attr-defined]
     assert retried == ["renderer"]
+
+
+@dataclass
+class Crops:
+    """What launches crops: a new name every time."""
+
+    launched: int = 0
+
+    def __call__(self) -> str:
+        self.launched += 1
+        return f"crops {self.launched}"
+
+
+@pytest.mark.parametrize(
+    "death",
+    [
+        ActorDiedError(),
+        RayTaskError("pictures", "...", ActorDiedError()).as_instanceof_cause(),
+        ObjectLostError("0" * 56, None, ""),
+        upstream_death(),
+    ],
+    ids=["itself", "an argument's replica", "an argument's node", "as Serve says it"],
+)
+def test_crops_are_drawn_again_when_a_replica_dies(death: Exception) -> None:
+    launch, method = Crops(), Method([death, "out"])
+    crops = GraphCrops(launch)
+    answer = asyncio.run(call_stage("rife", method, ("in", crops, None), session_id="s", budget_s=5.0))
+    assert answer == "out" and launch.launched == 2
+    assert [args[:3] for args in method.calls] == [("in", "crops 1", None), ("in", "crops 2", None)]
+
+
+def test_what_is_no_death_is_not_tried_again() -> None:
+    launch, method = Crops(), Method([RayServeException("something else")])
+    with pytest.raises(RayServeException, match="something else"):
+        asyncio.run(call_stage("rife", method, (GraphCrops(launch),), session_id="s", budget_s=5.0))
+    assert launch.launched == 1
 
 
 def test_two_deaths_are_reported() -> None:
@@ -124,6 +170,9 @@ def test_errors_arrive_as_they_were_raised() -> None:
     with pytest.raises(InvalidInputError) as got:
         call(Method([wrapped]))
     assert got.value is raised and plain(raised) is raised
+    outer = InvalidInputError("a", "b", "c")
+    outer.cause = wrapped  # type: ignore[attr-defined]  # twice wrapped: an argument was another call's answer
+    assert plain(outer) is raised
     with pytest.raises(StageOverloadedError, match="7 calls"):
         call(Method([BackPressureError(7, 5)]))
 
