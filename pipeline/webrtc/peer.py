@@ -85,6 +85,7 @@ class LivePeer:
             self._microphone = Microphone(on_microphone, clock)
         self._answered_at: float | None = None
         self._connected_after_s: float | None = None
+        self._first_picture_after_s: float | None = None
         self._closing: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._ended = False
@@ -164,6 +165,7 @@ class LivePeer:
             queue_overflows=queue.overflows if queue is not None else 0,
             units_dropped=queue.dropped if queue is not None else 0,
             connected_after_s=self._connected_after_s,
+            first_picture_after_s=self._first_picture_after_s,
             microphone=self._microphone.stats if self._microphone is not None else None,
         )
 
@@ -215,6 +217,9 @@ class LivePeer:
     def _video_events(self) -> SenderEvents:
         def sent(unit: EncodedUnit) -> None:
             self._sent.add(unit.size)
+            if self._first_picture_after_s is None and self._answered_at is not None:
+                connected_at = self._answered_at + (self._connected_after_s or 0.0)
+                self._first_picture_after_s = self._clock() - connected_at
 
         return SenderEvents(
             key_wanted=self._hub.request_key,

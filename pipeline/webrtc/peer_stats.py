@@ -30,6 +30,7 @@ class PeerStats:
         queue_overflows: Times that the queue was thrown away.
         units_dropped: Pictures thrown away for this client.
         connected_after_s: From the answer to the connection; None before.
+        first_picture_after_s: From the connection to the first picture sent; None before.
         microphone: None without one.
     """
 
@@ -47,6 +48,7 @@ class PeerStats:
     queue_overflows: int
     units_dropped: int
     connected_after_s: float | None
+    first_picture_after_s: float | None
     microphone: MicrophoneStats | None
 
 
