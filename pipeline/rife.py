@@ -23,9 +23,10 @@ from pipeline.frame_interpolator import FrameInterpolator
 from pipeline.frame_slots import CARRY, fill_slots
 from pipeline.stages import RifeRequest
 from pipeline.tail import Placed, Tail
-from pipeline.types import U8, CropBatch, Nv12RectBatch
+from pipeline.types import CROP_SIZE, U8, CropBatch, Nv12RectBatch
 
 T = TypeVar("T")
+PROBE_SIDE = 64
 
 
 @dataclass(frozen=True)
@@ -107,16 +108,17 @@ class Rife:
         return result
 
     def probe(self) -> None:
-        """Really interpolate something small; raises when that fails.
+        """Really interpolate: something small on a CPU, a full call of crops elsewhere, so that nothing is left to be compiled.
 
         Raises:
             ShapeError: The network answers with another shape.
         """
-        grey = torch.full((1, 64, 64, 3), 128, dtype=torch.uint8)
-        one = self._interpolator.encode(grey)
-        made = self._interpolator.between(one, one, [0.5])
-        if tuple(made.shape) != (1, 64, 64, 3):
-            raise ShapeError("interpolated", str(tuple(made.shape)), "(1, 64, 64, 3)")
+        count, side = (1, PROBE_SIDE) if self._device == "cpu" else (self._pairs_per_call, CROP_SIZE)
+        grey = torch.full((count, side, side, 3), 128, dtype=torch.uint8)
+        encoded = self._interpolator.encode(grey)
+        made = self._interpolator.between(encoded, encoded, [0.5] * count)
+        if tuple(made.shape) != tuple(grey.shape):
+            raise ShapeError("interpolated", str(tuple(made.shape)), str(tuple(grey.shape)))
 
     def _plan(self, item: RifeItem) -> _Work | LiveAnchorError:
         try:
