@@ -26,7 +26,7 @@ DEPLOYMENT_NAMES = {
 
 LIVE_REGISTRY: dict[str, Any] = {
     "name": "live_registry",
-    "actor_class": "deployments.live_registry:SessionRegistry",
+    "actor_class": "deployments.live_registry_actor:LiveRegistry",
     "actor_options": {"num_cpus": 0},
 }
 """The actor beside `SessionHost` that knows where each live session is; as Ray Serve spells it."""
