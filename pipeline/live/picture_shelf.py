@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -13,15 +14,27 @@ from pipeline.config import SessionSettings
 from pipeline.drawing import ChunkDrawer
 from pipeline.live.grid import MediaGrid
 from pipeline.stages import Stages
-from pipeline.types import F32, MotionChunk, Nv12Rect, Nv12RectBatch
+from pipeline.types import F32, SAMPLES_PER_FRAME, MotionChunk, Nv12Rect, Nv12RectBatch
+
+_LEARNING: Final = 0.25
+_HIGHEST_COST: Final = 2 * SAMPLES_PER_FRAME
 
 
 @dataclass
 class _Call:
-    """A call in work: the pictures of ticks first .. stop are wanted of it."""
+    """A call in work.
+
+    Attributes:
+        first: First tick whose picture it makes.
+        stop: The picture of this tick and later ones are not wanted.
+        frames: Frames of motion.
+        begun: Position of the media clock when it was made.
+    """
 
     first: int
     stop: int
+    frames: int
+    begun: int
 
 
 class PictureShelf:
@@ -33,6 +46,7 @@ class PictureShelf:
         picture: Frame rate, colour, calls in flight.
         chunk_frames: Frames of motion per call.
         grid: Ticks.
+        now: Position of the media clock in samples.
         on_ready: Called when pictures came.
 
     Attributes:
@@ -48,6 +62,7 @@ class PictureShelf:
         picture: SessionSettings,
         chunk_frames: int,
         grid: MediaGrid,
+        now: Callable[[], int],
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._stages = stages
@@ -55,7 +70,10 @@ class PictureShelf:
         self._picture = picture
         self._chunk_frames = chunk_frames
         self._per_frame = grid.ticks_per_frame
+        self._now = now
         self._on_ready = on_ready
+        self._frame_cost = 0.0
+        self._last_answer = 0
         self._ready: dict[int, Nv12Rect] = {}
         self._tasks: dict[asyncio.Task[None], _Call] = {}
         self._drawer: ChunkDrawer | None = None
@@ -140,7 +158,7 @@ class PictureShelf:
             while len(self._tasks) >= self._picture.credits:
                 await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             part, first = motion[start : start + self._chunk_frames], first_frame + start
-            late = min(max(self.due // self._per_frame - first, 0), len(part))
+            late = self._too_late(first, len(part))
             if late:
                 self.dropped += late * self._per_frame
                 self._drawer = None
@@ -151,6 +169,26 @@ class PictureShelf:
             following = motion[end] if end < len(motion) else after
             self._begin(part, first, following)
 
+    def _too_late(self, first: int, count: int) -> int:
+        """How many of the first frames of a chunk would come too late, by what calls have cost; they are not drawn."""
+        passed = min(max(self.due // self._per_frame - first, 0), count)
+        if passed == count:
+            return passed
+        now, waiting = self._now(), sum(call.frames for call in self._tasks.values())
+        for skipped in range(passed, count):
+            ready = now + self._frame_cost * (waiting + count - skipped)
+            if (first + skipped) * SAMPLES_PER_FRAME >= ready:
+                return skipped
+        return count if waiting else count - 1
+
+    def _answered(self, call: _Call) -> None:
+        """Learn from a call what a frame costs."""
+        now = self._now()
+        taken = (now - max(call.begun, self._last_answer)) / call.frames
+        self._last_answer = now
+        learning = _LEARNING if self._frame_cost else 1.0
+        self._frame_cost += learning * (min(taken, _HIGHEST_COST) - self._frame_cost)
+
     def _begin(self, motion: F32, first_frame: int, following: F32 | None) -> None:
         drawer = self._open_drawer()
         first, last = first_frame * self._per_frame, (first_frame + len(motion)) * self._per_frame
@@ -160,7 +198,7 @@ class PictureShelf:
         self._covered = last - 1
         chunk = MotionChunk(motion, max(first_frame - self.origin, 0))
         drawn = drawer.draw(chunk, following if drawer.needs_following else None)
-        call = _Call(first, last)
+        call = _Call(first, last, len(motion), self._now())
         task = asyncio.create_task(self._collect(drawn, call))
         self._tasks[task] = call
         task.add_done_callback(self._tasks.pop)
@@ -170,6 +208,7 @@ class PictureShelf:
             batch = await drawn
         except LiveAnchorError:  # counted where the call was made; the picture holds
             return
+        self._answered(call)
         for i, tick in enumerate(range(call.first, min(call.stop, call.first + len(batch)))):
             if tick < self.due:
                 self.dropped += 1

@@ -98,7 +98,7 @@ class LiveSession:
         self._mic = MicVoice(self._microphone, self._scan, quiet, f"{session_id}-mic")
         self._queue = SpeechQueue(self._timeline, settings.max_queued_speech_s, f"{session_id}-speech")
         self._shelf = PictureShelf(
-            self._stages, avatar.avatar_id, picture, settings.chunk_frames, self._grid, self._wake
+            self._stages, avatar.avatar_id, picture, settings.chunk_frames, self._grid, self._now, self._wake
         )
         self._performer = Performer(
             self._stages,

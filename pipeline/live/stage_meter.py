@@ -15,6 +15,8 @@ from pipeline.types import F32, FeatureRows, MotionChunk, Nv12RectBatch
 
 T = TypeVar("T")
 _KEPT: Final = 256
+_SERIES_GAP_S: Final = 10.0
+"""Failures further apart are not one series."""
 _RECENT: Final = 24
 _CHAIN: Final = ("audio_features", "motion_diffusion", "renderer", "rife")
 
@@ -118,4 +120,5 @@ class MeteredStages:
     def _failed(self, stage: str) -> None:
         now = self._clock.now()
         self.failures[stage] += 1
-        self._failing[stage] = (self._failing.get(stage, (now, now))[0], now)
+        first, last = self._failing.get(stage, (now, now))
+        self._failing[stage] = (now if now - last > _SERIES_GAP_S else first, now)
