@@ -21,6 +21,10 @@ from pipeline.encoder import as_frame
 from pipeline.types import SAMPLE_RATE_HZ, Nv12Canvas
 
 
+BLOCKS_PER_SECOND = 50
+BLOCK_SAMPLES = SAMPLE_RATE_HZ // BLOCKS_PER_SECOND
+
+
 class FrameTrack(MediaStreamTrack):
     """The scene's pictures as frames, paced."""
 
@@ -43,23 +47,28 @@ class FrameTrack(MediaStreamTrack):
 
 
 class VoiceTrack(MediaStreamTrack):
-    """The scene's clicks as frames, paced."""
+    """The scene's clicks as 20 ms frames, paced; aiortc gives longer ones a wrong time."""
 
     kind = "audio"
 
     def __init__(self, scene: StampedScene, began: float) -> None:
         super().__init__()
         self._scene, self._began = scene, began
-        self._index = max(0, round((time.monotonic() - began) * scene.fps))
+        self._block = max(0, round((time.monotonic() - began) * BLOCKS_PER_SECOND))
 
     async def recv(self) -> av.AudioFrame:
-        """The samples of the next picture when they are due."""
-        await asyncio.sleep(max(0.0, self._began + self._index / self._scene.fps - time.monotonic()))
-        pcm = np.rint(self._scene.voice(self._index) * 32767).astype(np.int16)
-        frame = av.AudioFrame.from_ndarray(pcm[None], format="s16", layout="mono")
-        frame.sample_rate, frame.pts = SAMPLE_RATE_HZ, self._index * len(pcm)
+        """The next 20 ms when they are due."""
+        await asyncio.sleep(max(0.0, self._began + self._block / BLOCKS_PER_SECOND - time.monotonic()))
+        pcm = np.zeros(BLOCK_SAMPLES, np.float32)
+        index, rest = divmod(self._block * self._scene.fps, BLOCKS_PER_SECOND)
+        if not rest:
+            click = self._scene.voice(index)[:BLOCK_SAMPLES]
+            pcm[: len(click)] = click
+        stereo = np.repeat(np.rint(pcm * 32767).astype(np.int16), 2)
+        frame = av.AudioFrame.from_ndarray(stereo[None], format="s16", layout="stereo")
+        frame.sample_rate, frame.pts = SAMPLE_RATE_HZ, self._block * BLOCK_SAMPLES
         frame.time_base = Fraction(1, SAMPLE_RATE_HZ)
-        self._index += 1
+        self._block += 1
         return frame
 
 
