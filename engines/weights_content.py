@@ -35,4 +35,10 @@ def _check_ditto(folder: Path) -> None:
     Hubert(folder)
 
 
-_CHECKS: Final[dict[str, Callable[[Path], None]]] = {"ditto": _check_ditto}
+def _check_rife(folder: Path) -> None:
+    from engines.rife.sources import check_checkpoints
+
+    check_checkpoints(folder)
+
+
+_CHECKS: Final[dict[str, Callable[[Path], None]]] = {"ditto": _check_ditto, "rife": _check_rife, "rife40": _check_rife}
