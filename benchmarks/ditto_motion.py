@@ -49,7 +49,7 @@ DTYPE: Final = torch.float16
 PEAK_FLOPS: Final = 790e12
 WINDOW_FLOPS: Final = 2 * 2 * 160 * 21.2e6
 """Per step and window: two branches of 80 rows through 21.2 M weights (8 layers of 2.6 M, in- and output); attention left out."""
-ERROR_INPUTS: Final = 16
+ERROR_INPUTS: Final = 12
 
 
 def random_lmdm(seed: int = 5) -> Lmdm:
@@ -96,7 +96,7 @@ def speed_record(run: RunInfo, case: str, steps: int, batch: int, device: str, r
     ours = timed_ms(lambda: graph(*inputs), device, 40)
     reference = ReferenceSampling(lmdm, steps, DTYPE if device == "cuda" else torch.float32).to(device)
     with torch.inference_mode():
-        theirs = timed_ms(lambda: reference(*inputs), device, 5)
+        theirs = timed_ms(lambda: reference(*inputs), device, 3)
     raw[case] = {"ms": float(np.median(ours)), "baseline_ms": float(np.median(theirs))}
     floor = 1e3 * batch * steps * WINDOW_FLOPS / PEAK_FLOPS
     return make_record(
@@ -121,8 +121,8 @@ def relative_error(got: Tensor, want: Tensor) -> float:
 def error_record(run: RunInfo, device: str, raw: dict[str, Any]) -> BenchmarkRecord:
     """Worst relative error of x0 over whole windows of 1, 10 and 50 steps, float32 eager as reference; fresh inputs each."""
     lmdm = random_lmdm()
-    errors: dict[str, list[float]] = {"fp16": [], "bf16": [], "fp32": [], "eager fp16": []}
-    types = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+    errors: dict[str, list[float]] = {"fp16": [], "bf16": [], "eager fp16": []}
+    types = {"fp16": torch.float16, "bf16": torch.bfloat16}
     types = types if device == "cuda" else {"fp16": torch.float32}
     for steps in (1, 10, 50) if device == "cuda" else (1,):
         exact = MotionSampler(lmdm, steps).to(device)
@@ -130,7 +130,7 @@ def error_record(run: RunInfo, device: str, raw: dict[str, Any]) -> BenchmarkRec
         exact.to(device)
         reference = ReferenceSampling(lmdm, steps, DTYPE if device == "cuda" else torch.float32).to(device)
         with torch.inference_mode():
-            for seed in range(1 if device == "cpu" else ERROR_INPUTS // (1 if steps < 50 else 4)):
+            for seed in range(1 if device == "cpu" else ERROR_INPUTS // (1 if steps < 50 else 6)):
                 inputs = window_inputs(lmdm, steps, 1, device, 1000 + seed)
                 want = exact(*inputs)
                 for name, sampler in fast.items():
