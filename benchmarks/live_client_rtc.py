@@ -43,14 +43,14 @@ class ReportClock:
         self._receiver._handle_rtcp_packet = self._handle
 
     def instant(self, pts: int) -> float | None:
-        """Unix time of a frame by the last report; `pts` as aiortc gives it. None before a report."""
+        """Unix time of a frame by the report nearest to it; `pts` as aiortc gives it. None before a report."""
         origin = self._receiver._RTCRtpReceiver__timestamp_mapper._origin
         if not self._reports or origin is None:
             return None
-        ntp, rtp = self._reports[-1]
-        ahead = ((origin + pts - rtp + 2**31) & 0xFFFFFFFF) - 2**31
+        gaps = [((origin + pts - rtp + 2**31) & 0xFFFFFFFF) - 2**31 for _, rtp in self._reports]
+        nearest = min(range(len(gaps)), key=lambda index: abs(gaps[index]))
         clock_hz: int = RTP_HZ[self._receiver._RTCRtpReceiver__kind]
-        return ntp / 2**32 - NTP_UNIX_OFFSET_S + float(ahead / clock_hz)
+        return self._reports[nearest][0] / 2**32 - NTP_UNIX_OFFSET_S + float(gaps[nearest] / clock_hz)
 
     async def _handle(self, packet: Any) -> None:
         if isinstance(packet, RtcpSrPacket) and packet.sender_info.ntp_timestamp:

@@ -20,7 +20,6 @@ from pipeline.canvas import paste
 from pipeline.encoder import as_frame
 from pipeline.types import SAMPLE_RATE_HZ, Nv12Canvas
 
-
 BLOCKS_PER_SECOND = 50
 BLOCK_SAMPLES = SAMPLE_RATE_HZ // BLOCKS_PER_SECOND
 
