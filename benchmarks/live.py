@@ -1,0 +1,279 @@
+"""Live sessions through the Ray graph: `python -m benchmarks.live` makes `results/cpu-2core/live.json`.
+
+Starts a cluster and measuring clients of its own on this machine; server and clients share its cores. `--only CASE` repeats a part,
+`--drift-s` shortens the ten minutes of the A/V measure. Baselines come from aiortc's own encoders (`benchmarks.stamped_server
+--path aiortc`) in the same run, where there is such a thing. The A/V offset is measured on a flash and a click that leave the stamped
+server through the session's own transport (`LiveHub`, `LivePeer`): a face of `mini` shows no flash.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import httpx
+import numpy as np
+
+from benchmarks.live_rig import (
+    ClientProcess,
+    cpu_share,
+    demo_speech,
+    private_graph,
+    register_presenters,
+    replica_pids,
+    stamped_server,
+    wait_until_free,
+    words_and_pauses,
+    write_wav,
+)
+from benchmarks.record import (
+    RESULTS_DIR,
+    BenchmarkRecord,
+    RunInfo,
+    describe_run,
+    format_table,
+    make_record,
+    write_records,
+)
+from engines.home import face_weights_dir
+from kernels.errors import LiveAnchorError
+
+SUITE: Final = "live"
+DEFAULT_OUT: Final = RESULTS_DIR / "cpu-2core" / f"{SUITE}.json"
+OFFERS: Final = 20
+SUSTAINED_S: Final = 60.0
+WORDS: Final = 12
+INTERRUPTS: Final = 20
+SHARE_S: Final = 15.0
+MAX_SPEAKERS: Final = 4
+GOOD_INTERVAL_MS: Final = 60.0
+STOCK: Final = "aiortc's own encoder path, same scene and run"
+
+
+class Rig:
+    """The running graph and what the cases share.
+
+    Args:
+        run: Of this run.
+        url: Of the graph.
+        avatars: Size -> avatar id.
+        folder: For files that clients read.
+        drift_s: Length of the A/V measure.
+    """
+
+    def __init__(self, run: RunInfo, url: str, avatars: dict[str, str], folder: Path, drift_s: float) -> None:
+        self.run = run
+        self.url = url
+        self.avatars = avatars
+        self.drift_s = drift_s
+        self.speech = write_wav(folder / "speech.wav", demo_speech(SUSTAINED_S + 30))
+        self.words = write_wav(folder / "words.wav", words_and_pauses(WORDS))
+
+    def client(self, seconds: float, size: str = "512x512", *options: str, speech: Path | None = None) -> ClientProcess:
+        """A client of the graph that speaks all the time, unless it is given something else to say."""
+        return ClientProcess(
+            self.url, "--seconds", f"{seconds:g}", "--speech", str(speech or self.speech),
+            "--field", f"avatar_id={self.avatars[size]}", *options,
+        )  # fmt: skip
+
+    def record(self, case: str, unit: str, samples: list[float], higher: bool = False, **more: Any) -> BenchmarkRecord:
+        """One row."""
+        return make_record(
+            self.run, suite=SUITE, case=case, unit=unit, samples=samples, higher_is_better=higher, **more
+        )
+
+
+def offers(rig: Rig) -> Iterator[BenchmarkRecord]:
+    """`offer_answer_p50_ms`, `first_frame_ms`: sessions one after the other, the first one left out."""
+    reports = []
+    for _ in range(OFFERS + 1):
+        reports.append(rig.client(0.3).report())
+        wait_until_free(rig.url)
+    reports = reports[1:]
+    yield rig.record("offer_answer_p50_ms", "ms", [one["offer_answer_ms"] for one in reports])
+    yield rig.record("first_frame_ms", "ms", [one["first_frame_ms"] for one in reports])
+
+
+def sustained(rig: Rig) -> Iterator[BenchmarkRecord]:
+    """`sustained_fps`, `frame_interval_p99_ms`, `transport_p50_ms` of one long session; the same at 50 frames/s."""
+    stock = _stamped("512", "512", "--path", "aiortc")
+    report = rig.client(SUSTAINED_S + 2).report()
+    wait_until_free(rig.url)
+    yield rig.record("sustained_fps", "frames/s", [report["fps"]], higher=True, n=report["pictures"])
+    yield rig.record("frame_interval_p99_ms", "ms", [report["interval_ms"]["p99"]], n=report["pictures"])
+    yield _transport(rig, "transport_p50_ms", report, stock)
+    fast = rig.client(22.0, "512x512", "--field", "fps=50").report()
+    wait_until_free(rig.url)
+    yield rig.record("sustained_fps_50", "frames/s", [fast["fps"]], higher=True, n=fast["pictures"])
+
+
+def tall(rig: Rig) -> Iterator[BenchmarkRecord]:
+    """`transport_1080x1920_p50_ms`, `session_1080x1920_cpu_share`: one session at full size that speaks all the time."""
+    with stamped_server("--width", "1080", "--height", "1920", "--path", "aiortc") as (url, pid):
+        client = ClientProcess(url, "--seconds", f"{SHARE_S + 8:g}", "--stamp-at", "0,0")
+        time.sleep(5)
+        stock_share = cpu_share([pid], SHARE_S)
+        stock = client.report()
+    client = rig.client(SHARE_S + 14, "1080x1920")
+    time.sleep(8)
+    share = cpu_share(replica_pids("SessionHost"), SHARE_S)
+    report = client.report()
+    wait_until_free(rig.url)
+    yield _transport(rig, "transport_1080x1920_p50_ms", report, stock)
+    yield rig.record("session_1080x1920_cpu_share", "cores", [share], baseline=STOCK, baseline_value=stock_share)
+
+
+def lips(rig: Rig) -> Iterator[BenchmarkRecord]:
+    """`speech_to_lips_p50_ms` and its parts, from words after pauses."""
+    length = WORDS * 2.0 + 8
+    client = rig.client(length, "512x512", "--mouths", str(face_weights_dir()), speech=rig.words)
+    time.sleep(length * 0.6)
+    stats = httpx.get(f"{rig.url}/stream/webrtc/stats", timeout=20).json()["sessions"][0]
+    report = client.report()
+    wait_until_free(rig.url)
+    opened = [one for one in report["mouth"] if one is not None]
+    if len(opened) < WORDS // 2:
+        raise LiveAnchorError(f"only {len(opened)} of {len(report['mouth'])} mouths opened")
+    whole, transport = float(np.median(opened)), report["clock_ms"]["p50"]
+    yield rig.record("speech_to_lips_p50_ms", "ms", opened)
+    delay = float(stats["delay_ms"])
+    compute = sum(float(one["p50"]) for one in stats["stage_latency_ms"].values())
+    yield rig.record("speech_to_lips_delay_ms", "ms", [delay])  # hop + look-ahead + margin
+    yield rig.record("speech_to_lips_compute_ms", "ms", [compute])  # inside the delay's margin and hop
+    yield rig.record("speech_to_lips_transport_ms", "ms", [transport])
+    yield rig.record("speech_to_lips_microphone_and_opening_ms", "ms", [max(whole - delay - transport, 0.0)])
+
+
+def av_offset(rig: Rig) -> Iterator[BenchmarkRecord]:
+    """`av_offset_abs_ms`, `av_drift_ms_10min`: flash and click, client's clock 200 ppm fast, 2 % of packets lost."""
+    with stamped_server() as (url, _):
+        options = ("--seconds", f"{rig.drift_s:g}", "--stamp-at", "0,0", "--ppm", "200", "--loss", "0.02")
+        report = ClientProcess(url, *options, "--speech", str(rig.speech)).report(rig.drift_s + 120)
+    found = report["av_offset_ms"]
+    yield rig.record("av_offset_abs_ms", "ms", [found["p95_abs"]], n=int(found["n"]))
+    yield rig.record("av_drift_ms_10min", "ms", [abs(found["drift_10min"])], n=int(found["n"]))
+
+
+def interruptions(rig: Rig) -> Iterator[BenchmarkRecord]:
+    """`interrupt_p95_ms`: an upper bound, taken at the client."""
+    options = ("--count", str(INTERRUPTS), "--avatar-id", rig.avatars["512x512"])
+    found = ClientProcess(rig.url, *options, module="benchmarks.live_interrupt").report()["interrupt_ms"]
+    wait_until_free(rig.url)
+    yield rig.record("interrupt_p95_ms", "ms", found, value=float(np.percentile(found, 95)))
+
+
+def dead_peer(rig: Rig) -> Iterator[BenchmarkRecord]:
+    """`dead_peer_s`: from SIGKILL of the client until the place is free."""
+    taken = []
+    for _ in range(3):
+        client = rig.client(60.0)
+        time.sleep(6)
+        client.process.send_signal(signal.SIGKILL)
+        taken.append(wait_until_free(rig.url))
+        client.process.wait()
+    yield rig.record("dead_peer_s", "s", taken, value=max(taken))
+
+
+def idle(rig: Rig) -> Iterator[BenchmarkRecord]:
+    """`idle_cpu_share`: one connected session in which nobody speaks, all replicas of the graph, less the graph alone."""
+    pids = [
+        pid for name in ("SessionHost", "Renderer", "MotionDiffusion", "AudioFeatures") for pid in replica_pids(name)
+    ]
+    alone = cpu_share(pids, SHARE_S)
+    client = ClientProcess(
+        rig.url, "--seconds", f"{SHARE_S + 12:g}", "--field", "drive=push",
+        "--field", f"avatar_id={rig.avatars['512x512']}",
+    )  # fmt: skip
+    time.sleep(8)
+    share = cpu_share(pids, SHARE_S) - alone
+    client.report()
+    wait_until_free(rig.url)
+    speaking = rig.client(SHARE_S + 14)
+    time.sleep(8)
+    baseline = cpu_share(pids, SHARE_S) - alone
+    speaking.report()
+    wait_until_free(rig.url)
+    yield rig.record(
+        "idle_cpu_share",
+        "cores",
+        [share],
+        baseline="the same session while it speaks, same run",
+        baseline_value=baseline,
+    )
+
+
+def speakers(rig: Rig) -> Iterator[BenchmarkRecord]:
+    """`speaking_sessions`: most that all keep frame intervals p99 <= 60 ms, clients on the same cores."""
+    good, worst = 0, 0.0
+    for count in range(1, MAX_SPEAKERS + 1):
+        clients = [rig.client(20.0) for _ in range(count)]
+        try:
+            intervals = [one.report()["interval_ms"]["p99"] for one in clients]
+        except LiveAnchorError:
+            break  # refused: there was no headroom for one more
+        finally:
+            wait_until_free(rig.url)
+        if max(intervals) > GOOD_INTERVAL_MS:
+            break
+        good, worst = count, max(intervals)
+    yield rig.record("speaking_sessions", "sessions", [float(good)], higher=True)
+    if good:
+        yield rig.record("speaking_sessions_interval_p99_ms", "ms", [worst])
+
+
+def _transport(rig: Rig, case: str, report: dict[str, Any], stock: dict[str, Any]) -> BenchmarkRecord:
+    found = report["clock_ms"]
+    return rig.record(
+        case, "ms", [found["p50"]], spread=(found["p5"], found["p95"]), n=report["pictures"],
+        baseline=STOCK, baseline_value=stock["stamp_ms"]["p50"],
+    )  # fmt: skip
+
+
+def _stamped(width: str, height: str, *options: str) -> dict[str, Any]:
+    with stamped_server("--width", width, "--height", height, *options) as (url, _):
+        return ClientProcess(url, "--seconds", "12", "--stamp-at", "0,0").report()
+
+
+CASES: Final[dict[str, Callable[[Rig], Iterator[BenchmarkRecord]]]] = {
+    "offers": offers,
+    "sustained": sustained,
+    "tall": tall,
+    "lips": lips,
+    "interruptions": interruptions,
+    "dead_peer": dead_peer,
+    "idle": idle,
+    "speakers": speakers,
+    "av_offset": av_offset,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run and write the records; 0 done, 1 something failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="results file; rows are merged by case")
+    parser.add_argument("--only", nargs="*", choices=list(CASES), default=list(CASES), help="parts to run")
+    parser.add_argument("--drift-s", type=float, default=600.0, help="length of the A/V measure")
+    options = parser.parse_args(arguments)
+    run, failed = describe_run("python -m benchmarks.live"), 0
+    with TemporaryDirectory() as folder, private_graph({"live": {"max_sessions": MAX_SPEAKERS}}) as url:
+        rig = Rig(run, url, register_presenters(url), Path(folder), options.drift_s)
+        time.sleep(10)  # idle loops of the new presenters are being drawn
+        for name in options.only:
+            try:
+                for record in CASES[name](rig):
+                    write_records(options.out, [record])
+                    print(format_table([record]), flush=True)
+            except (LiveAnchorError, httpx.HTTPError, KeyError, TypeError) as error:
+                failed = 1
+                print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,224 @@
+"""Live sessions through the whole graph: real proxy, real stages, aiortc as the client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.ray.graph import Graph, speech_wav, wait_for
+from tests.unit.http_support import assert_problem
+from tests.unit.rtc_support import Client, Tone, until
+
+pytest.importorskip("aiortc")
+
+
+@pytest.fixture(autouse=True)
+def no_sessions_left(graph: Graph) -> Iterator[None]:
+    yield
+    wait_for("all live sessions to be over", lambda: not stats(graph)["sessions"], 30)
+
+
+def stats(graph: Graph) -> dict[str, Any]:
+    found: dict[str, Any] = httpx.get(f"{graph.url}/stream/webrtc/stats", timeout=20).json()
+    return found
+
+
+@asynccontextmanager
+async def session(graph: Graph, **fields: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Client, str]]:
+    """A client that is connected and sees pictures."""
+    client = Client(microphone=Tone(220.0, 0.3)) if fields.get("drive") == "mic" else Client()
+    async with httpx.AsyncClient(base_url=graph.url, timeout=60) as http:
+        try:
+            body = {"sdp": await client.offer(), "drive": "push"} | fields
+            answer = await http.post("/stream/webrtc/offer", json=body)
+            assert answer.status_code == 200, answer.text
+            await client.accept(answer.json()["sdp"])
+            await until(lambda: len(client.pictures) >= 2, 30)
+            yield http, client, f"/stream/webrtc/{answer.json()['session_id']}"
+        finally:
+            await client.close()
+
+
+def run(body: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(body())  # type: ignore[arg-type]
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], timeout_s: float = 30.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not await condition():  # noqa: ASYNC110  # another process brings it about
+            await asyncio.sleep(0.1)
+
+
+def test_a_session_speaks_is_interrupted_and_ends(graph: Graph) -> None:
+    async def body() -> None:
+        async with session(graph) as (http, client, url):
+            assert (client.pictures[0].width, client.pictures[0].height) == (720, 1280)
+            spoken = (await http.post(f"{url}/speak", files={"audio": speech_wav(6.0)})).json()
+            assert spoken["duration_s"] == pytest.approx(6.0)
+
+            async def speaking() -> bool:
+                return bool((await http.get(f"{url}/stats")).json()["speaking"])
+
+            await eventually(speaking)
+            cut = (await http.post(f"{url}/interrupt")).json()
+            assert cut["epoch"] == 1 and 0 < cut["position_s"] < 6 and cut["utterance_id"] == spoken["utterance_id"]
+            (one,) = [row for row in stats(graph)["sessions"] if url.endswith(row["session_id"])]
+            assert one["stage_calls"]["motion_diffusion"] > 0 and one["packets_lost"] == 0
+            assert (await http.delete(url)).status_code == 200
+            assert_problem(await http.delete(url), 410, "session_ended")
+            async with http.stream("GET", f"{url}/events") as events:
+                assert events.status_code == 410
+        assert stats(graph)["ended"]["deleted"] >= 1
+
+    run(body)
+
+
+def test_events_flow_while_they_happen(graph: Graph) -> None:
+    async def body() -> None:
+        async with session(graph) as (http, _, url):
+            names: list[str] = []
+            async with http.stream("GET", f"{url}/events") as events:
+                lines = events.aiter_lines()
+                await http.post(f"{url}/speak", files={"audio": speech_wav(0.5)})
+                async with asyncio.timeout(30):
+                    async for line in lines:
+                        if line.startswith("event: "):
+                            names.append(line.removeprefix("event: "))
+                        if line.startswith("data: ") and names[-1] == "speaking_finished":
+                            assert json.loads(line.removeprefix("data: "))["position_s"] == pytest.approx(0.5)
+                            break
+            assert names == ["connected", "speaking_started", "speaking_finished"]
+            await http.delete(url)
+
+    run(body)
+
+
+def test_silence_costs_no_neural_call_and_nothing_is_written(graph: Graph, home: Path) -> None:
+    async def body() -> None:
+        async with session(graph) as (http, _, url):
+            drawn = False
+
+            async def loop_is_drawn() -> bool:
+                nonlocal drawn
+                before = (await http.get(f"{url}/stats")).json()["frames"]
+                drawn = drawn or before > 50
+                return drawn
+
+            await eventually(loop_is_drawn)
+            before = {
+                name: sum(one.calls for one in graph.stage_stats(name)) for name in ("AudioFeatures", "MotionDiffusion")
+            }
+            await http.post(f"{url}/speak", files={"audio": speech_wav(1.0)})
+            written: set[str] = set()
+            for _ in range(20):
+                written |= files_open_for_writing(home)
+                await asyncio.sleep(0.1)
+            await eventually(lambda: quiet(http, url))
+            one = (await http.get(f"{url}/stats")).json()
+            await asyncio.sleep(1.0)
+            later = (await http.get(f"{url}/stats")).json()
+            assert later["stage_calls"] == one["stage_calls"] and later["frames"] > one["frames"]
+            after = {name: sum(one.calls for one in graph.stage_stats(name)) for name in before}
+            assert all(after[name] > before[name] for name in before)
+            assert not written, "a session writes to no file but logs"
+            await http.delete(url)
+
+    run(body)
+
+
+async def quiet(http: httpx.AsyncClient, url: str) -> bool:
+    found = (await http.get(f"{url}/stats")).json()
+    return found["state"] == "idle" and found["utterances"] == 1 and found["queue_depths"]["renders"] == 0
+
+
+def files_open_for_writing(home: Path) -> set[str]:
+    """Regular files that processes of this cluster hold open for writing, logs and shared memory left out."""
+    found: set[str] = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if str(home) not in (folder / "environ").read_bytes().decode(errors="replace"):
+                continue
+            for link in (folder / "fd").iterdir():
+                with suppress(OSError):
+                    target = os.readlink(link)
+                    flags = int((folder / "fdinfo" / link.name).read_text().split("flags:")[1].split()[0], 8)
+                    regular = target.startswith("/") and Path(target).is_file()
+                    if regular and flags & (os.O_WRONLY | os.O_RDWR) and not _allowed(target):
+                        found.add(target)
+    return found
+
+
+def _allowed(target: str) -> bool:
+    return "/logs/" in target or target.startswith(("/dev/", "/memfd:")) or target.endswith((".lock", " (deleted)"))
+
+
+def test_a_killed_host_ends_its_sessions_with_a_clear_word(graph: Graph) -> None:
+    async def body() -> None:
+        async with session(graph, drive="mic") as (http, _, url):
+            graph.kill("SessionHost")
+            lost = await http.get(f"{url}/stats")
+            assert_problem(lost, 404, "session_lost")
+            assert_problem(await http.post(f"{url}/interrupt"), 404, "session_lost")
+        async with session(graph, drive="mic") as (http, _, url):
+            assert (await http.get(f"{url}/stats")).json()["state"] in ("idle", "speaking")
+            await http.delete(url)
+
+    run(body)
+
+
+@pytest.mark.parametrize("deployment", ["MotionDiffusion", "Renderer"])
+def test_a_killed_stage_replica_does_not_end_a_session(graph: Graph, deployment: str) -> None:
+    async def body() -> None:
+        async with session(graph) as (http, client, url):
+            await http.post(f"{url}/speak", files={"audio": speech_wav(6.0)})
+            await eventually(lambda: is_speaking(http, url))
+            for pid in graph.pids(deployment):
+                os.kill(pid, signal.SIGKILL)
+            seen = len(client.pictures)
+            await until(lambda: len(client.pictures) > seen + 50, 60)
+            wait_for("a new replica", lambda: len(graph.replicas(deployment)) == 1 and graph.pids(deployment), 60)
+            await http.post(f"{url}/interrupt")
+            before = (await http.get(f"{url}/stats")).json()["stage_calls"]
+            await http.post(f"{url}/speak", files={"audio": speech_wav(1.0)})
+
+            async def drawn_again() -> bool:
+                return bool((await http.get(f"{url}/stats")).json()["stage_calls"]["renderer"] > before["renderer"])
+
+            await eventually(drawn_again, 60)
+            await http.delete(url)
+
+    run(body)
+
+
+async def is_speaking(http: httpx.AsyncClient, url: str) -> bool:
+    return bool((await http.get(f"{url}/stats")).json()["speaking"])
+
+
+def test_a_session_lives_through_a_rolling_change_and_can_still_be_ended(graph: Graph) -> None:
+    async def body() -> None:
+        async with session(graph) as (http, client, url):
+            old = set(graph.pids("SessionHost"))
+            graph.change_args({"limits": {"max_jobs": 63}})
+            await asyncio.to_thread(
+                wait_for,
+                "new hosts",
+                lambda: set(graph.pids("SessionHost")) and not set(graph.pids("SessionHost")) & old,
+                120,
+            )
+            seen = len(client.pictures)
+            await until(lambda: len(client.pictures) > seen + 25, 30)
+            assert (await http.get(f"{url}/stats")).json()["frames"] > 25
+            assert any(url.endswith(row["session_id"]) for row in stats(graph)["sessions"])
+            await http.post(f"{url}/speak", files={"audio": speech_wav(0.5)})
+            assert (await http.delete(url)).status_code == 200
+
+    run(body)
