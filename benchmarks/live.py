@@ -2,8 +2,8 @@
 
 Starts a cluster and measuring clients of its own on this machine; server and clients share its cores. `--only CASE` repeats a part,
 `--drift-s` shortens the ten minutes of the A/V measure. Baselines come from aiortc's own encoders (`benchmarks.stamped_server
---path aiortc`) in the same run, where there is such a thing. The A/V offset is measured on a flash and a click that leave the stamped
-server through the session's own transport (`LiveHub`, `LivePeer`): a face of `mini` shows no flash.
+--path aiortc`) in the same run, where there is such a thing. The A/V offset is measured on a flash and a click that leave the
+stamped server through the session's own transport (`LiveHub`, `LivePeer`): a face of `mini` shows no flash.
 """
 
 from __future__ import annotations
