@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 from torch import Tensor, nn
 
-from engines.ditto.checkpoints import load_network
-from engines.networks.ditto.convolutions import fold_spectral
 from kernels.errors import ShapeError
 
 CROP_SIZE = 512
@@ -49,16 +45,10 @@ class FaceSynthesis(nn.Module):
         with torch.autocast(volume.device.type, dtype=torch.float16, enabled=on_gpu):
             volumes = volume.float().expand(batch, -1, -1, -1, -1)
             picture = self.decoder(self.warp(volumes, kp_source, kp_driving))
-        pixels = torch.floor(picture.float() * 255.0 + 0.5).clamp_(0.0, 255.0).to(torch.uint8)
-        return pixels.permute(0, 2, 3, 1).contiguous()
+        return to_pixels(picture)
 
 
-def load_face_synthesis(folder: Path) -> FaceSynthesis:
-    """The renderer's two large networks from the public checkpoints.
-
-    Raises:
-        WeightsFileError: A file is missing, damaged, or of another network.
-    """
-    decoder = load_network(folder, "decoder")
-    fold_spectral(decoder)
-    return FaceSynthesis(load_network(folder, "warp_network"), decoder).eval()
+def to_pixels(picture: Tensor) -> Tensor:
+    """(B, 3, H, W) in 0..1 -> uint8 (B, H, W, 3), rounded."""
+    pixels = torch.floor(picture.float() * 255.0 + 0.5).clamp_(0.0, 255.0).to(torch.uint8)
+    return pixels.permute(0, 2, 3, 1).contiguous()

@@ -101,7 +101,7 @@ class DittoFamily:
         runtime: RuntimeKind = "auto",
     ) -> DittoRenderer:
         """Stage `renderer`."""
-        return load_renderer(load_avatar, folder, device, cache_bytes)
+        return load_renderer(load_avatar, folder, device, cache_bytes, runtime=runtime)
 
     def tail(
         self, load_avatar: Callable[[str], Avatar], interpolator: FrameInterpolator, cache_bytes: int

@@ -15,16 +15,15 @@ from safetensors.numpy import save as save_arrays
 from engines.ditto.checkpoints import ditto_folder, load_network
 from engines.ditto.config import DittoConfig, load_config
 from engines.ditto.config_file import converted_folder
-from engines.ditto.face_synthesis import load_face_synthesis
 from engines.ditto.hubert import Hubert
 from engines.ditto.hubert_runtime import hubert_runtime
 from engines.ditto.motion_runtime import motion_runtime
 from engines.ditto.motion_sampler import MotionSampler
+from engines.ditto.render_runtime import render_runtime
 from engines.ditto.source_reader import load_source_reader
 from engines.ditto.version import AUDIO_FILES, MOTION_FILES, SOURCE_FILES, files_version
 from engines.networks.lmdm import Lmdm
 from engines.runtime_choice import RuntimeKind
-from engines.torch_runtime import TorchRuntime
 from engines.weights import WeightsFileError
 from kernels.errors import InvalidInputError
 from pipeline.ditto.audio_features import DittoAudioFeatures, silence_rows
@@ -136,6 +135,7 @@ def load_renderer(
     device: str = "cpu",
     cache_bytes: int = DEFAULT_CACHE_BYTES,
     batch: int | None = None,
+    runtime: RuntimeKind = "auto",
 ) -> DittoRenderer:
     """The renderer's stage.
 
@@ -145,13 +145,15 @@ def load_renderer(
         device: Torch device name.
         cache_bytes: Bound on prepared faces.
         batch: Frames per call of the networks; None: 1 on the CPU, 8 on a GPU.
+        runtime: How the networks run; see `engines.ditto.render_runtime`.
 
     Raises:
         WeightsFileError: A file is missing or of no use.
+        RuntimeRefusedError: The named runtime cannot be used here.
     """
     root = ditto_folder(folder)
     engines = DittoEngines(
-        synthesis=TorchRuntime(load_face_synthesis(root), device),
+        synthesis=render_runtime(load_network(root, "warp_network"), load_network(root, "decoder"), device, runtime),
         stitch=load_network(root, "stitch_network"),
         config=load_config(root, "online"),
         version=files_version(root, SOURCE_FILES),

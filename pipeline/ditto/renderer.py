@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from engines.ditto.config import DittoConfig
+from engines.ditto.render_runtime import SourceRuntime
 from engines.motion_layout import MOTION_DIM
 from engines.runtime import Runtime
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
@@ -79,7 +80,8 @@ class PreparedDittoFace:
         tensors: Its arrays.
         source: Motion of every source frame.
         options: How offsets are applied.
-        resident: float16 (n, 32, 16, 64, 64) on the device; None where features go up frame by frame.
+        resident: What the runtime draws from, n source frames on the device: float16 features (n, 32, 16, 64, 64), or what a
+            `SourceRuntime` made of them; None where features go up frame by frame.
         canvas: The tail.
     """
 
@@ -87,13 +89,13 @@ class PreparedDittoFace:
     tensors: DittoTensors
     source: list[dict[str, F32]]
     options: StitchOptions
-    resident: Tensor | None
+    resident: tuple[Tensor, ...] | None
     canvas: DittoCanvas
 
     @property
     def size_bytes(self) -> int:
         """What the preparation holds in memory beside the mapped file."""
-        resident = 0 if self.resident is None else self.resident.numel() * self.resident.element_size()
+        resident = sum(part.numel() * part.element_size() for part in self.resident or ())
         return resident + self.canvas.size_bytes + self.tensors.motion.nbytes * 4
 
 
@@ -178,7 +180,7 @@ class DittoRenderer:
         if tensors.version != engines.version:
             raise StaleAvatarError(avatar.avatar_id, tensors.version, engines.version)
         fits = tensors.volumes.nbytes <= self._cache_bytes * _RESIDENT_SHARE
-        resident = _upload(tensors.volumes, engines.synthesis.device) if fits else None
+        resident = self._source(tensors.volumes) if fits else None
         options = StitchOptions(
             is_image=tensors.is_image,
             keys=IMAGE_KEYS,
@@ -195,18 +197,27 @@ class DittoRenderer:
         drawn = [torch.zeros((0, 512, 512, 3), dtype=torch.uint8)]
         for start in range(0, len(frames), batch):
             part = slice(start, start + batch)
-            volumes = self._volumes(face, frames[part])
-            drawn.append(
-                self._engines.synthesis.run(volumes, torch.from_numpy(source[part]), torch.from_numpy(driven[part]))
-            )
+            prepared = self._prepared(face, frames[part])
+            drawn.append(self._draw(prepared, torch.from_numpy(source[part]), torch.from_numpy(driven[part])))
         return torch.cat(drawn[1:]) if len(drawn) > 1 else drawn[0]
 
-    def _volumes(self, face: PreparedDittoFace, frames: list[int]) -> Tensor:
-        """Features of these source frames; one for all where the avatar is a picture."""
-        wanted = [0] if face.tensors.is_image else frames
-        if face.resident is not None:
-            return face.resident[wanted]
-        return _upload(face.tensors.volumes[wanted], self._engines.synthesis.device)
+    def _prepared(self, face: PreparedDittoFace, frames: list[int]) -> tuple[Tensor, ...]:
+        """What these source frames contribute; one for all where the avatar is a picture."""
+        if face.resident is None:
+            return self._source(face.tensors.volumes[[0] if face.tensors.is_image else frames])
+        return face.resident if face.tensors.is_image else tuple(part[frames] for part in face.resident)
+
+    def _source(self, volumes: Any) -> tuple[Tensor, ...]:
+        """Features on the device, with the work that depends on them alone done."""
+        synthesis = self._engines.synthesis
+        uploaded = _upload(volumes, synthesis.device)
+        return synthesis.source(uploaded) if isinstance(synthesis, SourceRuntime) else (uploaded,)
+
+    def _draw(self, prepared: tuple[Tensor, ...], source: Tensor, driven: Tensor) -> Tensor:
+        synthesis = self._engines.synthesis
+        if isinstance(synthesis, SourceRuntime):
+            return synthesis.draw(prepared, source, driven)
+        return synthesis.run(*prepared, source, driven)
 
     def _stitch(self, source: F32, driving: F32) -> F32:
         with torch.inference_mode():

@@ -72,25 +72,40 @@ class FastRenderRuntime:
             buckets=self._graph.buckets,
         )
 
-    def run(self, volume: Tensor, compressed: Tensor, kp_source: Tensor, kp_driving: Tensor) -> Tensor:
-        """Draw.
+    def run(self, *inputs: Tensor) -> Tensor:
+        """Draw from feature volumes (n or 1, 32, 16, 64, 64) and keypoints; see `engines.ditto.face_synthesis.FaceSynthesis`."""
+        volume, kp_source, kp_driving = inputs
+        return self.draw(self.source(volume), kp_source, kp_driving)
+
+    def draw(self, source: tuple[Tensor, ...], kp_source: Tensor, kp_driving: Tensor) -> Tensor:
+        """Draw, with the source-only work done.
+
+        The batch is cut into buckets without padding: time goes with the frames, so five are four and one, not eight.
 
         Args:
-            volume: `SourceTensors.volume`, n pictures, or one for n poses.
-            compressed: `SourceTensors.compressed`, likewise.
+            source: `source`'s, n pictures, or one for n poses.
             kp_source: float32 (n, 21, 3), or (1, 21, 3).
             kp_driving: float32 (n, 21, 3).
 
         Returns:
             uint8 (n, 512, 512, 3), RGB, on the device.
         """
+        inputs, count = (*source, kp_source, kp_driving), len(kp_driving)
+        parts: list[Tensor] = []
+        start = 0
+        while start < count:
+            size = max((bucket for bucket in self._graph.buckets if bucket <= count - start), default=count - start)
+            part = [t if t.shape[0] == 1 else t[start : start + size] for t in inputs]
+            parts.append(self._draw(part, size))
+            start += size
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _draw(self, inputs: list[Tensor], count: int) -> Tensor:
         if self._device.type == "cuda":
-            crops = self._graph(volume, compressed, kp_source, kp_driving)
+            crops = self._graph(*inputs)
             assert isinstance(crops, Tensor)  # noqa: S101 - one output
             return crops
         with torch.inference_mode():
-            count = len(kp_driving)
-            inputs = (volume, compressed, kp_source, kp_driving)
             drawn: Tensor = self._module(*(t.expand(count, *t.shape[1:]).contiguous() for t in inputs))
         return drawn
 
