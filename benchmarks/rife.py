@@ -111,8 +111,16 @@ def time_records(run: RunInfo, version: str, batch: int, frames: NDArray[np.uint
 
 
 def psnr_record(run: RunInfo, version: str, frames: NDArray[np.uint8], device: str = "cuda") -> BenchmarkRecord:
-    """The fast path's levels against the unrounded float32 result of the modules; rounding alone allows 58.9 dB."""
-    network, samples = formula_network(version), []
+    """The fast path's levels against the unrounded float32 result of the modules; rounding alone allows 58.9 dB.
+
+    Args:
+        run: Of this run.
+        version: With the formula's weights; `mini`: with its own.
+        frames: Pictures, (n, h, w, 3); every neighbouring pair is interpolated at 1/4 and 1/2.
+        device: Where.
+    """
+    network = find_network("rife/mini").network if version == "mini" else formula_network(version)
+    samples = []
     fast = Interpolator(network, version, device, FastEngine(network, device))
     exact = network.to(device)
     for k in range(len(frames) - 1):
@@ -122,7 +130,7 @@ def psnr_record(run: RunInfo, version: str, frames: NDArray[np.uint8], device: s
             with torch.inference_mode():
                 wanted = exact(images[:1], images[1:], time).clamp(0, 1).permute(0, 2, 3, 1) * 255.0
             samples.append(float(10 * torch.log10(255.0**2 / (made - wanted).square().mean())))
-    name = f"rife{version.replace('.', '')}_fp16_psnr_db"
+    name = "rife_mini_fp16_psnr_db" if version == "mini" else f"rife{version.replace('.', '')}_fp16_psnr_db"
     return make_record(run, suite=SUITE, case=name, unit="dB", samples=samples, higher_is_better=True, floor_value=58.9)
 
 
@@ -151,16 +159,19 @@ def mini_record(run: RunInfo, frames: NDArray[np.uint8]) -> BenchmarkRecord:
     return make_record(run, suite=SUITE, case="rife_mini_b1_ms", unit="ms", samples=samples, higher_is_better=False)
 
 
-def measures(run: RunInfo) -> list[Callable[[], Sequence[BenchmarkRecord]]]:
-    """Everything that is measured, one after the other."""
+def measures(run: RunInfo) -> dict[str, Callable[[], Sequence[BenchmarkRecord]]]:
+    """Everything that is measured, by the name of its part."""
     frames = frames_of(9)
-    made: list[Callable[[], Sequence[BenchmarkRecord]]] = [
-        partial(time_records, run, version, batch, frames) for version in ("4.9", "4.25") for batch in (1, 8)
-    ]
-    made += [lambda: [psnr_record(run, version, frames[:3]) for version in ("4.9", "4.25")]]
-    made += [lambda: [mini_record(run, frames)]]
+    made: dict[str, Callable[[], Sequence[BenchmarkRecord]]] = {
+        f"{version}-{batch}": partial(time_records, run, version, batch, frames)
+        for version in ("4.9", "4.25")
+        for batch in (1, 8)
+    }
+    made["precision"] = lambda: [psnr_record(run, version, frames[:3]) for version in ("4.9", "4.25")]
+    made["mini"] = lambda: [mini_record(run, frames), psnr_record(run, "mini", frames[:3])]
     embedded = partial(load_interpolator, "rife/mini", "cuda")
-    return [*made, lambda: [still_record(run, embedded(), talking_stills(), "rife_still_luma_step")]]
+    made["still"] = lambda: [still_record(run, embedded(), talking_stills(), "rife_still_luma_step")]
+    return made
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -168,6 +179,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
     parser.add_argument("--commit", help="what is measured, where the tree came without its history")
+    parser.add_argument("--only", nargs="+", metavar="PART", help="4.9-1 4.9-8 4.25-1 4.25-8 precision mini still")
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
         print("no CUDA device", file=sys.stderr)
@@ -176,7 +188,9 @@ def main(arguments: list[str] | None = None) -> int:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     run = describe_run("python -m benchmarks.rife", device="cuda:0", commit=options.commit)
     failed = False
-    for work in measures(run):
+    for part, work in measures(run).items():
+        if options.only and part not in options.only:
+            continue
         try:
             records = work()
         except (RuntimeError, LiveAnchorError) as error:  # the other rows are still worth having

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
@@ -45,6 +46,7 @@ class FastEngine:
         self._buckets = buckets
         with torch.inference_mode():
             self.folded: FoldedIFNet = fold(network.float()).to(self._device, dtype)
+        self._lock = threading.Lock()
         self._graphs: OrderedDict[tuple[str, int, int], BucketedGraph] = OrderedDict()
 
     def encode(self, frames: Tensor) -> Tensor:
@@ -79,13 +81,11 @@ class FastEngine:
         *inputs: Tensor,
     ) -> Tensor:
         key = (kind, height, width)
-        graph = self._graphs.get(key)
-        if graph is None:
-            graph = BucketedGraph(work, example, self._buckets, self._device)
-            self._graphs[key] = graph
+        with self._lock:
+            graph = self._graphs.pop(key, None) or BucketedGraph(work, example, self._buckets, self._device)
+            self._graphs[key] = graph  # the last one used is the last one dropped
             while len(self._graphs) > 2 * SIZES_KEPT:
                 self._graphs.popitem(last=False)
-        self._graphs.move_to_end(key)
         made = graph(*inputs)
         if not isinstance(made, Tensor):
             raise TypeError("one tensor was expected")

@@ -115,7 +115,8 @@ class Interpolator:
         with torch.inference_mode():
             data = self._engine.encode(pictures)
         height, width = pictures.shape[1:3]
-        return [EncodedFrame(item, height, width) for item in data]
+        # copies: a session that keeps its last frame must not keep the whole batch alive
+        return [EncodedFrame(item.clone(), height, width) for item in data]
 
     def between(
         self, before: Sequence[EncodedFrame], after: Sequence[EncodedFrame], timesteps: Sequence[float] | Tensor

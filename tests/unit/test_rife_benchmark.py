@@ -21,7 +21,9 @@ def test_a_step_of_the_mean_is_seen() -> None:
         def encode(self, frames: torch.Tensor) -> torch.Tensor:
             return frames
 
-        def between(self, before: torch.Tensor, after: torch.Tensor, times: torch.Tensor, h: int, w: int) -> torch.Tensor:
+        def between(
+            self, before: torch.Tensor, after: torch.Tensor, times: torch.Tensor, h: int, w: int
+        ) -> torch.Tensor:
             return before + 1
 
     network = build("rife/mini")
@@ -34,6 +36,11 @@ def test_a_step_of_the_mean_is_seen() -> None:
 def test_precision_is_against_the_unrounded_float32_result() -> None:
     record = rife.psnr_record(RUN, "4.9", rife.frames_of(2, 64), "cpu")
     assert 55.0 < record.value < 59.5 and record.n == 2
+
+
+def test_precision_of_the_embedded_network_has_its_own_row() -> None:
+    record = rife.psnr_record(RUN, "mini", rife.frames_of(2, 64), "cpu")
+    assert record.case == "rife_mini_fp16_psnr_db" and record.value > 50.0
 
 
 def test_the_timed_work_makes_the_frames_of_the_interpolator() -> None:

@@ -51,6 +51,11 @@ def test_several_times_of_one_pair() -> None:
     assert not torch.equal(made[0], made[2])
 
 
+def test_a_kept_frame_does_not_keep_its_batch() -> None:
+    kept = interpolator().encode(pictures(4))[0].data
+    assert kept.untyped_storage().nbytes() == kept.numel() * kept.element_size()
+
+
 def test_nothing_in_nothing_out() -> None:
     one = interpolator()
     assert one.encode(pictures(0)) == []
