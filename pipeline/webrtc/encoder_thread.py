@@ -18,6 +18,9 @@ from pipeline.webrtc.voice_encoder import VoiceEncoder
 
 PENDING_PICTURES = 2
 PENDING_VOICE = 50
+STILL_S = 0.1
+"""A picture that repeats the one before is left out when another was sent within this time. Encoding it would cost as much as a new
+one, and receivers hold what they have; they begin to speak of a freeze at three frame times."""
 REMEMBERED = 500
 """Encode times kept for percentiles."""
 
@@ -29,6 +32,7 @@ class EncoderCounts:
     encoded: int = 0
     dropped: int = 0
     repeated: int = 0
+    left_out: int = 0
     voice_dropped: int = 0
     bytes_out: int = 0
     encode_ms: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
@@ -39,7 +43,8 @@ class EncoderThread:
     """Paints and encodes behind a bounded queue: what comes too late is dropped, never queued.
 
     At most two pictures wait. A third one pushes out a waiting repeat, else the oldest; the rectangle of a dropped picture
-    is still painted where a later one does not cover it. The voice waits in a queue of its own (1 s) and goes first.
+    is still painted where a later one does not cover it. Of pictures that repeat the one before, one in 100 ms is
+    encoded. The voice waits in a queue of its own (1 s) and goes first.
 
     Args:
         name: Of the thread.
@@ -81,6 +86,7 @@ class EncoderThread:
         self._uncovered: dict[tuple[int, int, int, int], Nv12Rect] = {}
         self._voice: deque[VoiceTick] = deque()
         self._stop = False
+        self._encoded_pts_s = float("-inf")
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._started = False
 
@@ -180,6 +186,10 @@ class EncoderThread:
             paste(self._canvas, tick.rect)
         if not self.encode_pictures:
             return
+        if tick.rect is None and tick.pts_s - self._encoded_pts_s < STILL_S and not self._video.key_due:
+            self.counts.left_out += 1
+            return
+        self._encoded_pts_s = tick.pts_s
         began = self._clock()
         units = self._video.encode(self._canvas, tick.index, self._rate())
         self.counts.encode_ms.append((self._clock() - began) * 1000)

@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from kernels.colour import ColourName
 from kernels.errors import LiveAnchorError
+from pipeline.clock import rate_of
 from pipeline.config import EncoderSettings
 from pipeline.encoder import VideoFormat
 from pipeline.encoder_select import EncoderSelector, default_selector
@@ -41,6 +41,7 @@ class HubStats:
         frames_encoded: Pictures encoded.
         frames_dropped: Pictures dropped because the encoder was late.
         frames_repeated: Ticks that brought no new picture.
+        frames_left_out: Of these, those that were not sent, because the viewer has the picture already.
         key_frames: Key frames made.
         encoder_reopened: Times that a large change of the rate took a new encoder.
         bitrate_kbps: Rate in force.
@@ -57,6 +58,7 @@ class HubStats:
     frames_encoded: int
     frames_dropped: int
     frames_repeated: int
+    frames_left_out: int
     key_frames: int
     encoder_reopened: int
     bitrate_kbps: int
@@ -73,13 +75,12 @@ class LiveHub:
     """Takes what a session makes (`pipeline.live.contracts.LiveSink`), encodes it once, hands it to any number of peers.
 
     All methods belong to the event loop that runs at construction. `video` and `voice` never block: a thread of the hub's
-    own paints and encodes (`EncoderThread`), and what comes too late for it is dropped and counted. A tick without a
-    rectangle is encoded like any other (a skipped macroblock costs next to nothing and receivers keep their rhythm), but
-    is the first to be dropped when the encoder is late. While nobody watches, nothing is encoded.
+    own paints and encodes (`EncoderThread`), and what comes too late for it is dropped and counted. Ticks without a rectangle
+    are the first to be dropped, and of a row of them one in 100 ms is sent. While nobody watches, nothing is encoded.
 
     Args:
         canvas: The picture under the rectangles; copied.
-        fps: Frames per second of the ticks.
+        fps: Frames per second of the ticks; 59.94 stands for 60000/1001.
         encoder: Presets and preference; the bit rate comes from `rtc`.
         rtc: Bit rates.
         colour: What the rectangles were made with.
@@ -97,7 +98,7 @@ class LiveHub:
     def __init__(
         self,
         canvas: Nv12Canvas,
-        fps: Fraction | int,
+        fps: float,
         encoder: EncoderSettings,
         rtc: RtcSettings,
         colour: ColourName = "bt709",
@@ -109,7 +110,7 @@ class LiveHub:
         selector: EncoderSelector | None = None,
         on_failure: Callable[[LiveAnchorError], None] | None = None,
     ) -> None:
-        self.format = VideoFormat(canvas.width, canvas.height, fps, colour)
+        self.format = VideoFormat(canvas.width, canvas.height, rate_of(fps), colour)
         self.level = h264_level(self.format, rtc.max_kbps)
         self.echo = echo
         self.clock = clock
@@ -215,6 +216,7 @@ class LiveHub:
             frames_encoded=counts.encoded,
             frames_dropped=counts.dropped,
             frames_repeated=counts.repeated,
+            frames_left_out=counts.left_out,
             key_frames=self._video.key_frames,
             encoder_reopened=self._video.reopened,
             bitrate_kbps=self._video.kbps or self._target_kbps,

@@ -70,6 +70,11 @@ class LiveVideo:
         """The rate in force."""
         return self._kbps
 
+    @property
+    def key_due(self) -> bool:
+        """Whether a key frame was asked for and may be made now."""
+        return self._key_wanted and self._clock() - self._key_at >= KEY_INTERVAL_S
+
     def request_key(self) -> None:
         """Make the next picture a key frame, but not within `KEY_INTERVAL_S` of the last one."""
         self._key_wanted = True
@@ -87,7 +92,7 @@ class LiveVideo:
             ShapeError: Another size.
         """
         encoder = self._prepare(kbps)
-        force = self._key_wanted and self._clock() - self._key_at >= KEY_INTERVAL_S
+        force = self.key_due
         if force:
             self._key_wanted = False
         return [self._packed(packet) for packet in encoder.encode(canvas, force_idr=force, pts=index)]

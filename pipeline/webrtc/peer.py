@@ -89,6 +89,7 @@ class LivePeer:
         self._closing: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._ended = False
+        self._candidates = 0
         self._pc = RTCPeerConnection(configuration(rtc))
         self._pc.on("connectionstatechange", self._state_changed)
         self._pc.on("datachannel", self._channel_opened)
@@ -124,7 +125,9 @@ class LivePeer:
             raise
 
     async def add_candidates(self, candidates: Sequence[TrickledCandidate | None]) -> None:
-        """Take candidates that came after the offer; None or an empty one ends them. Unusable ones are left out.
+        """Take candidates that came after the offer; None or an empty one ends them.
+
+        Unusable ones are left out, and all beyond the 64th.
 
         Raises:
             InvalidInputError: A candidate that is none.
@@ -132,7 +135,9 @@ class LivePeer:
         """
         if self._ended or self._pc.remoteDescription is None:
             raise PeerClosedError("this peer takes no candidates")
-        for candidate in candidates[: sdp.MAX_CANDIDATES]:
+        left = sdp.MAX_CANDIDATES - self._candidates
+        self._candidates += len(candidates[:left])
+        for candidate in candidates[:left]:
             if candidate is None or not candidate.candidate:
                 await self._pc.addIceCandidate(None)
             elif sdp.usable_candidate(candidate.candidate):

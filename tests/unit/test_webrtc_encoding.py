@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -199,6 +200,28 @@ def test_late_pictures_are_dropped_repeats_first_and_nothing_stays_unpainted() -
     thread.stop()
     assert published.ended.wait(5)
     assert canvas.y_plane[0, 0] == 70 and canvas.y_plane[0, 64] == 90 and not published.errors
+
+
+def test_of_repeats_one_in_100_ms_is_encoded_and_a_key_frame_at_once() -> None:
+    published = Published()
+    video, clock = live_video(), Clock()
+    thread = EncoderThread(
+        "t", grey_canvas(), video, None, lambda: 2500, published, published.errors.append, published.ended.set, clock
+    )
+    thread.encode_pictures = True
+    for index in range(20):
+        if index == 11:
+            video._key_at = -10.0
+            video.request_key()
+        thread.show(VideoTick(index, index / 25, rect(50) if index in (0, 4) else None))
+        deadline = time.monotonic() + 5
+        while thread.counts.encoded + thread.counts.left_out <= index:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+    thread.stop()
+    assert published.ended.wait(5)
+    assert [unit.timestamp // 3600 for _, unit in published.units] == [0, 3, 4, 7, 10, 11, 14, 17]
+    assert thread.counts.left_out == 12 and thread.counts.repeated == 18
 
 
 def test_nobody_watching_means_painting_without_encoding() -> None:

@@ -165,10 +165,13 @@ WAYS = ("server", "client", "unanswered")
 @pytest.mark.parametrize("count", [200])
 def test_sessions_that_end_leave_threads_files_tasks_and_memory_flat(count: int) -> None:
     async def body() -> None:
+        unhandled: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
         seen = await visits(count, lambda index: WAYS[index % 3] if index % 2 else "server")
         first, last = seen[1], seen[-1]
         assert last[0] == first[0], f"(threads, files, tasks) after 20 and {count} sessions"
         assert last[1] - first[1] < 12 * 2**20, "memory grew"
+        assert unhandled == [], "errors that nobody was told of"
 
     asyncio.run(body())
 
