@@ -1,10 +1,12 @@
 """fp8 through a quantised graph: NVIDIA's modelopt puts quantise / dequantise pairs into an ONNX file, TensorRT follows its types.
 
-Off by default: it needs calibration inputs, and a gate of its own decides whether the engine serves.
+Not part of `auto`: it needs calibration inputs, and a gate of its own decides whether the engine serves. modelopt pins versions of
+onnx and of onnxruntime that exclude the extra `onnx`: install it in a build environment of its own.
 """
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,16 +14,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from engines.tensorrt.catalogue import EngineSpec, Gate
+from engines.tensorrt.build import Progress, build_plan, profile_of
+from engines.tensorrt.cache import EngineCache, make_key
+from engines.tensorrt.catalogue import EngineSpec, Gate, spec_of
 from engines.tensorrt.errors import EngineExportError
-from engines.tensorrt.export import Graph
+from engines.tensorrt.export import Graph, export
+from engines.tensorrt.library import Library, find_library
+from engines.tensorrt.load import EngineSettings, Plan
+from engines.tensorrt.runtime import TensorRtRuntime
+from engines.tensorrt.target import Target, choose_target
+from engines.tensorrt.verify import verify
 
+Calibration = Sequence[tuple[Tensor, ...]]
 FP8_GATE = Gate(5e-2, min_cosine=0.999)
 
 
-def quantise_fp8(spec: EngineSpec, graph: Graph, calibration: Sequence[tuple[Tensor, ...]]) -> Graph:
+def quantise_fp8(spec: EngineSpec, graph: Graph, calibration: Calibration) -> Graph:
     """A graph with fp8 products.
 
     Args:
@@ -64,6 +74,48 @@ def quantise_fp8(spec: EngineSpec, graph: Graph, calibration: Sequence[tuple[Ten
 def fp8_spec(spec: EngineSpec) -> EngineSpec:
     """The spec of an fp8 engine: another name in the cache, a wider gate."""
     return replace(spec, name=f"{spec.name}-fp8", gate=FP8_GATE)
+
+
+def find_fp8_plan(
+    spec: EngineSpec,
+    module: nn.Module,
+    calibration: Calibration,
+    library: Library,
+    target: Target,
+    settings: EngineSettings,
+    progress: Progress | None = None,
+) -> Plan:
+    """The fp8 plan of a network, from the cache or built now; quantising runs the network on the CPU and takes its time.
+
+    Raises:
+        EngineExportError, EngineBuildError, EngineCacheError: As their names say.
+    """
+    graph = quantise_fp8(spec, export(spec, module), calibration)
+    named, profile = fp8_spec(spec), profile_of(spec)
+    build = settings.build.key(profile, tf32=False)
+    key = make_key(named.name, hashlib.sha256(graph.onnx).hexdigest(), library, target, build)
+    data, built = EngineCache(settings.folder).read_or_build(
+        key, lambda: build_plan(named.name, graph.onnx, profile, settings.build, library, target, progress)
+    )
+    return Plan(named, data, key.digest, built)
+
+
+def load_fp8(
+    name: str, module: nn.Module, calibration: Calibration, settings: EngineSettings | None = None
+) -> TensorRtRuntime:
+    """Like `engines.tensorrt.load.load_or_build`, with fp8 products; verified on the calibration inputs.
+
+    Raises:
+        TensorRtMissingError, EngineExportError, EngineBuildError, EngineRunError, EngineCacheError, EngineOffError: As there.
+    """
+    settings = settings or EngineSettings()
+    library = find_library(settings.flavour)
+    target = choose_target(library, device=torch.device(settings.device).index or 0)
+    plan = find_fp8_plan(spec_of(name), module, calibration, library, target, settings)
+    runtime = TensorRtRuntime(plan.spec, plan.data, library, settings.device)
+    for inputs in calibration:
+        verify(plan.spec, runtime.run_all, module, inputs, settings.device)
+    return runtime
 
 
 def _import_modelopt(engine: str) -> tuple[Any, Any]:

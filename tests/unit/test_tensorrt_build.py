@@ -6,11 +6,13 @@ Running one needs a card that the library supports: `test_an_engine_runs_and_agr
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from engines.tensorrt import quantise
 from engines.tensorrt.build import BuildSettings, build_plan, profile_of
 from engines.tensorrt.catalogue import CATALOGUE, spec_of
 from engines.tensorrt.errors import EngineBuildError, EngineExportError, TensorRtMissingError
@@ -19,7 +21,7 @@ from engines.tensorrt.hubert import find_hubert_plan, read_hubert
 from engines.tensorrt.library import Library, find_library
 from engines.tensorrt.load import EngineSettings, cached_plan, find_plan, load_or_build
 from engines.tensorrt.networks import network_of, random_weights
-from engines.tensorrt.quantise import fp8_spec, quantise_fp8
+from engines.tensorrt.quantise import find_fp8_plan, fp8_spec, quantise_fp8
 from engines.tensorrt.target import choose_target
 from kernels.errors import InvalidInputError
 from tests.unit.tensorrt_support import TINY, Tiny, elsewhere, real_library
@@ -152,6 +154,51 @@ def test_fp8_says_what_is_missing() -> None:
         with pytest.raises(EngineExportError, match="nvidia-modelopt"):
             quantise_fp8(TINY, graph, [TINY.random_inputs(1)])
     assert fp8_spec(TINY).name == "test/tiny-fp8"
+
+
+def _stand_in_for_modelopt(monkeypatch: pytest.MonkeyPatch, *, does: bool) -> list[dict[str, Any]]:
+    """Puts one quantise / dequantise pair (int8, which any library builds) in front of the convolution."""
+    calls: list[dict[str, Any]] = []
+
+    def quantize(*, onnx_path: str, output_path: str, **options: Any) -> None:
+        import numpy as np
+        import onnx
+        from onnx import helper, numpy_helper
+
+        calls.append(options)
+        model = onnx.load(onnx_path)
+        if does:
+            scale, zero = np.array(0.01, np.float16), np.array(0, np.int8)
+            model.graph.initializer.extend([numpy_helper.from_array(scale, "s"), numpy_helper.from_array(zero, "z")])
+            pair = [
+                helper.make_node("QuantizeLinear", ["image", "s", "z"], ["q"]),
+                helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            ]
+            conv = next(node for node in model.graph.node if node.op_type == "Conv")
+            conv.input[0] = "d"
+            nodes = [*pair, *model.graph.node]
+            model.graph.ClearField("node")
+            model.graph.node.extend(nodes)
+            model.opset_import[0].version = 19  # float16 scales
+        onnx.save(model, output_path)
+
+    monkeypatch.setattr(quantise, "_import_modelopt", lambda engine: (quantize, __import__("onnx")))
+    return calls
+
+
+def test_a_quantised_graph_is_built(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = _stand_in_for_modelopt(monkeypatch, does=True)
+    calibration = [TINY.random_inputs(2, seed=seed) for seed in range(3)]
+    plan = find_fp8_plan(TINY, Tiny(), calibration, library, elsewhere(), EngineSettings(folder=tmp_path))
+    assert plan.built and plan.spec.name == "test/tiny-fp8"
+    assert calls[0]["quantize_mode"] == "fp8"
+    assert calls[0]["calibration_data"]["image"].shape == (6, 3, 8, 8)
+
+
+def test_a_graph_in_which_nothing_was_quantised_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    _stand_in_for_modelopt(monkeypatch, does=False)
+    with pytest.raises(EngineExportError, match="nothing"):
+        quantise_fp8(TINY, export(TINY, Tiny()), [TINY.random_inputs(1)])
 
 
 @pytest.mark.gpu
