@@ -12,6 +12,7 @@ from contextlib import aclosing
 from typing import Any
 
 from ray.serve import metrics
+from ray.serve.exceptions import DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
 from deployments.avatars import check_family, default_of, open_avatar_store
@@ -184,10 +185,9 @@ class SessionHostReplica:
 
     async def stage_stats(self) -> list[object]:
         """Counters of every replica of every stage; a replica that dies meanwhile is left out."""
-        handles = (self._handles.audio_features, self._handles.motion_diffusion, self._handles.renderer)
-        answers = await asyncio.gather(
-            *(handle.broadcast("stats").results_async(timeout_s=READY_S, return_exceptions=True) for handle in handles)
-        )
+        stages = self._handles
+        handles = (stages.audio_features, stages.motion_diffusion, stages.renderer, stages.rife)
+        answers = await asyncio.gather(*(_stats_of(handle) for handle in handles))
         return [one for answer in answers for one in answer if not isinstance(one, BaseException)]
 
     async def live(self, offer: LiveOffer) -> AsyncGenerator[LiveAnswer | LiveEnded, None]:
@@ -254,6 +254,15 @@ class SessionHostReplica:
         self._retries.update(retries)
         for stage, count in retries.items():
             self._metric_retries.inc(count, tags={"stage": stage})
+
+
+async def _stats_of(handle: DeploymentHandle[Any]) -> list[object]:
+    """Counters of every replica of a stage; none where it is scaled to zero, or does not answer in time."""
+    try:
+        found = handle.broadcast("stats").results_async(timeout_s=READY_S, return_exceptions=True)
+        return list(await found)
+    except (DeploymentUnavailableError, TimeoutError):
+        return []
 
 
 def _summary(avatar: Avatar) -> AvatarSummary:
