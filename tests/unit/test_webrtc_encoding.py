@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 import time
@@ -22,6 +23,7 @@ from pipeline.webrtc.encoder_thread import EncoderThread
 from pipeline.webrtc.live_video import LiveVideo
 from pipeline.webrtc.packets import EncodedUnit, MediaKind
 from pipeline.webrtc.voice_encoder import VoiceEncoder
+from pipeline.webrtc.warm_up import warm_up
 from tests.unit.rtc_support import ENCODER, grey_canvas
 
 
@@ -311,3 +313,9 @@ def test_a_voice_of_rubbish_is_clipped_not_refused() -> None:
     pcm[::2] = 9.0
     pcm[1::4] = -np.inf
     assert len(encoder.encode(pcm, 0)) == 2
+
+
+def test_warming_up_names_the_encoder_and_tells_when_there_is_none() -> None:
+    assert asyncio.run(warm_up(ENCODER)) == "libx264"
+    with pytest.raises(EncoderError):
+        asyncio.run(warm_up(EncoderSettings(prefer="nvenc"), EncoderSelector(probe=lambda: "none here")))
