@@ -48,8 +48,10 @@ CASES = (
     Case("up_1_norm_1", 256, 128, 128, scale=1),
     Case("up_1_conv_1", 256, 64, 64, residual=True),
     Case("picture", 256, 64, 16),
-    Case("taps", 64, 256, 3456, kernel=1),
+    Case("up_1_beta_s", 256, 128, 64, residual=True),
+    Case("up_0_conv_1", 128, 256, 256, residual=True),
 )
+WITH_STATISTICS = ("middle_conv", "up_0_conv_0", "up_0_conv_1", "up_1_conv_0")
 TILES = (
     Tile(128, 256, 64, 3, 8),
     Tile(128, 256, 64, 4, 8),
@@ -64,6 +66,16 @@ TILES = (
     Tile(256, 64, 64, 4, 4),
     Tile(128, 16, 64, 4, 4),
     Tile(256, 16, 64, 4, 4),
+    Tile(128, 64, 64, 2, 4),
+    Tile(128, 64, 64, 3, 4),
+    Tile(256, 64, 64, 2, 4),
+    Tile(256, 64, 64, 2, 8),
+    Tile(256, 64, 64, 3, 8),
+    Tile(128, 16, 64, 2, 4),
+    Tile(256, 16, 64, 2, 4),
+    Tile(256, 16, 64, 3, 8),
+    Tile(128, 128, 64, 2, 4),
+    Tile(128, 256, 64, 2, 8),
 )
 
 
@@ -85,7 +97,7 @@ def work_of(case: Case) -> Callable[[Tile], Tensor]:
     )
 
     def run(tile: Tile) -> Tensor:
-        more = {"with_statistics": case.kernel == 3, "tile": tile}
+        more = {"with_statistics": case.name in WITH_STATISTICS, "tile": tile}
         return convolve(x, weight, shape, case.kernel, None, 1.0, rows, None, 1, x.dtype, **more)[0]  # type: ignore[arg-type]  # mypy reads the mapping as one type
 
     return run

@@ -49,6 +49,42 @@ def depth_taps(products: Tensor, bias: Tensor, *, pool: bool, skip: Tensor | Non
     return depth_taps_torch(products, bias, pool=pool, skip=skip)
 
 
+def folded_depth_taps(products: Tensor, bias: Tensor, fold: int) -> Tensor:
+    """`depth_taps` without pooling, each place beside its neighbours in x: the input of a `fold` wide kernel as a 1 wide one.
+
+    A wide kernel over few channels leaves matrix units idle and falls to slower convolution kernels; one column of `fold` times the
+    channels does not.
+
+    Args:
+        products: See `depth_taps`.
+        bias: float32 (c,).
+        fold: Odd width of the kernel to come.
+
+    Returns:
+        (b, d, h, w, fold * c): value j of place x is that of place x + j - fold // 2, zeros outside.
+
+    Raises:
+        ShapeError: Operands that do not fit.
+    """
+    channels = bias.shape[0]
+    if products.dim() != 5 or products.shape[4] != TAPS * channels or not products.is_contiguous() or fold % 2 == 0:
+        got = f"{tuple(products.shape)}, {fold}"
+        raise ShapeError("products, fold", got, f"contiguous (b, d, h, w, {TAPS * channels}), odd")
+    if products.device.type != "cpu" and importlib.util.find_spec("triton") is not None:
+        from kernels.depth_taps_triton import add_up_folded
+
+        return add_up_folded(products, bias, fold)
+    return folded_depth_taps_torch(products, bias, fold)
+
+
+def folded_depth_taps_torch(products: Tensor, bias: Tensor, fold: int) -> Tensor:
+    """`folded_depth_taps` in plain torch."""
+    y = depth_taps_torch(products, bias, pool=False)
+    width = y.shape[3]
+    edged = torch.nn.functional.pad(y, (0, 0, fold // 2, fold // 2))
+    return torch.cat([edged[:, :, :, j : j + width] for j in range(fold)], dim=-1)
+
+
 def depth_taps_torch(products: Tensor, bias: Tensor, *, pool: bool, skip: Tensor | None = None) -> Tensor:
     """`depth_taps` in plain torch."""
     channels = bias.shape[0]

@@ -91,6 +91,43 @@ def _add_up_kernel(
 
 
 @triton.jit
+def _add_up_folded_kernel(
+    products_ptr,
+    bias_ptr,
+    out_ptr,
+    depth,
+    height,
+    width,
+    CHANNELS: tl.constexpr,
+    FOLD: tl.constexpr,
+    BP: tl.constexpr,
+    BC: tl.constexpr,
+):
+    """Each value goes to the places it neighbours; a place at an edge clears what it has no neighbour for."""
+    place = tl.program_id(0) * BP + tl.arange(0, BP)
+    channel = tl.program_id(1) * BC + tl.arange(0, BC)
+    volume_slice = tl.program_id(2)
+    picture, slice_ = volume_slice // depth, volume_slice % depth
+    places = height * width
+    mask = place < places
+    bias = tl.load(bias_ptr + channel, mask=channel < CHANNELS, other=0.0)
+    value = _taps(
+        products_ptr, picture, slice_, depth, place, mask, places, 0, channel, 3 * CHANNELS, CHANNELS, bias
+    ).to(out_ptr.dtype.element_ty)
+    row = volume_slice.to(tl.int64) * places + place
+    x = place % width
+    real = (channel < CHANNELS)[None, :]
+    for j in tl.static_range(FOLD):
+        away = j - FOLD // 2
+        target = out_ptr + (row - away)[:, None] * (FOLD * CHANNELS) + j * CHANNELS + channel[None, :]
+        tl.store(target, value, mask=(mask & (x - away >= 0) & (x - away < width))[:, None] & real)
+        if away != 0:
+            edge = out_ptr + row[:, None] * (FOLD * CHANNELS) + j * CHANNELS + channel[None, :]
+            outside = mask & ((x + away < 0) | (x + away >= width))
+            tl.store(edge, tl.zeros((BP, BC), out_ptr.dtype.element_ty), mask=outside[:, None] & real)
+
+
+@triton.jit
 def _add_up_doubled_kernel(
     products_ptr,
     bias_ptr,
@@ -125,7 +162,7 @@ def _add_up_doubled_kernel(
 
 def _blocks(places: int, channels: int) -> tuple[int, int]:
     """Places and channels of a program."""
-    wide = min(128, triton.next_power_of_2(channels))
+    wide = next((size for size in (128, 64, 32, 16) if channels % size == 0), 128)
     return max(1, min(triton.next_power_of_2(places), ELEMENTS // wide)), wide
 
 
@@ -150,6 +187,32 @@ def add_up(products: Tensor, bias: Tensor, pool: bool, skip: Tensor | None) -> T
             CHANNELS=channels,
             SKIP=0 if skip is None else skip.shape[4],
             POOL=pool,
+            BP=rows,
+            BC=wide,
+            num_warps=4,
+        )
+    return out
+
+
+def add_up_folded(products: Tensor, bias: Tensor, fold: int) -> Tensor:
+    """Launch; arguments as validated by `kernels.depth_taps`."""
+    batch, depth, height, width, _ = products.shape
+    channels = bias.shape[0]
+    size = (batch, depth, height, width, fold * channels)
+    out = torch.empty(size, dtype=products.dtype, device=products.device)
+    rows, wide = _blocks(height * width, channels)
+    with device_of(products):
+        launch(
+            _add_up_folded_kernel,
+            (triton.cdiv(height * width, rows), triton.cdiv(channels, wide), batch * depth),
+            products,
+            bias,
+            out,
+            depth,
+            height,
+            width,
+            CHANNELS=channels,
+            FOLD=fold,
             BP=rows,
             BC=wide,
             num_warps=4,

@@ -204,6 +204,7 @@ def _merge_kernel(
     CHANNELS,
     BM: tl.constexpr,
     BC: tl.constexpr,
+    TILES: tl.constexpr,
 ):
     """Means and summed squares of tiles -> mean and 1 / deviation of pictures, around the first tile's mean, in fp32."""
     picture = tl.program_id(1)
@@ -214,14 +215,18 @@ def _merge_kernel(
     pivot = tl.load(mean_ptr + at, mask=there, other=0.0)
     total = tl.zeros((BC,), tl.float32)
     squares = tl.zeros((BC,), tl.float32)
-    for tile in range(tiles):
+    for start in range(0, tiles, TILES):
+        tile = start + tl.arange(0, TILES)
         first = tile * BM
         last = tl.minimum(first + BM, height * pitch)
         # places of full lines, less the zero row of each line that lies in the tile
-        count = (last - last // pitch - (first - first // pitch)).to(tl.float32)
-        away = tl.load(mean_ptr + at + tile * CHANNELS, mask=there, other=0.0) - pivot
-        total += count * away
-        squares += tl.load(spread_ptr + at + tile * CHANNELS, mask=there, other=0.0) + count * away * away
+        count = (last - last // pitch - (first - first // pitch)).to(tl.float32)[:, None]
+        mask = (tile < tiles)[:, None] & there[None, :]
+        slot = at[None, :] + tile[:, None] * CHANNELS
+        away = tl.load(mean_ptr + slot, mask=mask, other=0.0) - pivot[None, :]
+        spread = tl.load(spread_ptr + slot, mask=mask, other=0.0)
+        total += tl.sum(tl.where(mask, count * away, 0.0), axis=0)
+        squares += tl.sum(tl.where(mask, spread + count * away * away, 0.0), axis=0)
     places = (height * width).to(tl.float32)
     shift = total / places
     variance = tl.maximum(squares / places - shift * shift, 0.0)
@@ -229,13 +234,23 @@ def _merge_kernel(
     tl.store(out_rstd_ptr + picture * CHANNELS + channel, 1.0 / tl.sqrt(variance + eps), mask=there)
 
 
-def tile_for(shape: FlatShape, channels: int, outputs: int) -> Tile:
-    """A measured choice (`docs/performance.md`): wide tiles while they fill the GPU, else smaller ones."""
+MERGED = 16
+"""Channels of a program that merges statistics."""
+_MULTIPROCESSORS = 132
+
+
+def tile_for(shape: FlatShape, channels: int, outputs: int, kernel: int = 3, *, modulation: bool = False) -> Tile:
+    """A measured choice (`python -m benchmarks.flat_convolution_tiles`, one H200): wide tiles while they fill the GPU."""
+    lines = shape.batch * -(-shape.height * shape.pitch // 128)
     wide = next(size for size in (256, 128, 64, 32, 16) if outputs % size == 0)
     depth = min(64, channels)
-    if wide == 256 and shape.batch * -(-shape.height * shape.pitch // 128) * (outputs // 256) < 100:
-        wide = 128
-    return Tile(128, wide, depth, 3 if wide == 256 else 4, 8 if wide >= 128 else 4)
+    if wide >= 128 and lines * (outputs // wide) < _MULTIPROCESSORS:
+        return Tile(128, 128 if lines * (outputs // 128) >= _MULTIPROCESSORS // 2 else 64, depth, 4, 4)
+    if kernel == 1 or wide == 128:
+        return Tile(128, min(wide, 128), depth, 3, 4)
+    if wide == 256:
+        return Tile(256, 128, depth, 4, 8) if outputs == 256 and not modulation else Tile(128, 256, depth, 3, 8)
+    return Tile(256, wide, depth, 4, 4 if wide < 64 or channels <= 64 else 8)
 
 
 def convolve(
@@ -255,7 +270,7 @@ def convolve(
 ) -> tuple[Tensor, Statistics | None]:
     """Launch; arguments as validated by `kernels.flat_convolution`."""
     outputs, channels = weight.shape[0], x.shape[1]
-    cut = tile or tile_for(shape, channels, outputs)
+    cut = tile or tile_for(shape, channels, outputs, kernel)
     tiles = triton.cdiv(shape.height * shape.pitch, cut.rows)
     size = (shape.rows, outputs) if planes == 1 else (planes, shape.rows, outputs // planes)
     out = torch.empty(size, dtype=dtype, device=x.device)
@@ -297,7 +312,7 @@ def convolve(
         mean, rstd = (torch.empty((shape.batch, outputs), dtype=torch.float32, device=x.device) for _ in range(2))
         launch(
             _merge_kernel,
-            (triton.cdiv(outputs, 64), shape.batch),
+            (triton.cdiv(outputs, MERGED), shape.batch),
             means,
             spreads,
             mean,
@@ -308,8 +323,9 @@ def convolve(
             EPS,
             outputs,
             BM=cut.rows,
-            BC=64,
-            num_warps=2,
+            BC=MERGED,
+            TILES=64,
+            num_warps=4,
         )
     return out, Statistics(mean, rstd)
 
@@ -327,7 +343,7 @@ def modulate(
 ) -> Tensor:
     """Launch; arguments as validated by `kernels.flat_convolution`."""
     columns, channels = weight.shape[0], x.shape[1]
-    cut = tile or tile_for(shape, channels, columns)
+    cut = tile or tile_for(shape, channels, columns, modulation=True)
     outputs = normed.flat.shape[1]
     out = torch.empty((shape.rows, outputs), dtype=x.dtype, device=x.device)
     with device_of(x):

@@ -34,7 +34,7 @@ def sparse_motion(volume: Tensor, kp_source: Tensor, kp_driving: Tensor, wide: i
         volume: float16 or float32 (b, d, h, w, 4), contiguous.
         kp_source: float32 (b, 21, 3), x y z in -1..1.
         kp_driving: float32 (b, 21, 3).
-        wide: Channels of the second result, at least 112.
+        wide: Channels of the second result, a multiple of 16 and at least 112.
 
     Returns:
         (b, d, h, w, 112), and (b, d, h, w, wide) whose last 112 channels are the same and whose first are not written: they are for
@@ -46,9 +46,9 @@ def sparse_motion(volume: Tensor, kp_source: Tensor, kp_driving: Tensor, wide: i
     batch = volume.shape[0]
     if volume.dim() != 5 or volume.shape[4] != FEATURES or not volume.is_contiguous():
         raise ShapeError("volume", str(tuple(volume.shape)), f"contiguous (b, d, h, w, {FEATURES})")
-    if kp_source.shape != (batch, KEYPOINTS, 3) or kp_driving.shape != kp_source.shape or wide < CHANNELS:
+    if kp_source.shape != (batch, KEYPOINTS, 3) or kp_driving.shape != kp_source.shape or wide < CHANNELS or wide % 16:
         got = f"{tuple(kp_source.shape)}, {tuple(kp_driving.shape)}, {wide}"
-        raise ShapeError("keypoints, wide", got, f"({batch}, {KEYPOINTS}, 3) twice, >= {CHANNELS}")
+        raise ShapeError("keypoints, wide", got, f"({batch}, {KEYPOINTS}, 3) twice, >= {CHANNELS} and a multiple of 16")
     if volume.device.type != "cpu" and importlib.util.find_spec("triton") is not None:
         from kernels.sparse_motion_triton import sample
 

@@ -13,6 +13,8 @@ from kernels.depth_taps import (
     doubled_depth_taps,
     doubled_depth_taps_torch,
     doubled_kernels,
+    folded_depth_taps,
+    folded_depth_taps_torch,
 )
 from kernels.errors import ShapeError
 from kernels.flat_maps import FlatShape, from_flat
@@ -68,6 +70,17 @@ def test_depth_taps_are_a_3d_convolution(pool: bool) -> None:
     assert torch.equal(skip[..., 2:], got) and skip[..., :2].eq(5.0).all()
 
 
+def test_folded_depth_taps_turn_a_wide_kernel_into_a_narrow_one() -> None:
+    products, bias, weight = random(2, 3, 4, 6, 15), random(5, seed=1), random(7, 5, 7, 7, seed=2)
+    features = depth_taps(products, bias, pool=False)
+    folded = folded_depth_taps(products, bias, 7)
+    assert folded.shape == (2, 3, 4, 6, 35) and torch.equal(folded[..., 15:20], features)
+    narrow = weight.permute(0, 3, 1, 2).flatten(1, 2)[..., None]
+    planar = folded.flatten(0, 1).permute(0, 3, 1, 2)
+    got = F.conv2d(planar, narrow, padding=(3, 0)).permute(0, 2, 3, 1).unflatten(0, (2, 3))
+    assert_close(got, slices(features, weight, 3), 1e-4)
+
+
 def test_doubled_depth_taps_are_a_3d_convolution_of_the_doubled_volume() -> None:
     volume, weight, bias = random(2, 3, 4, 6, 5), random(8, 5, 3, 3, 3, seed=1), random(8, seed=2)
     phases = [doubled_kernels(weight[:, :, tap]) for tap in range(3)]
@@ -82,14 +95,14 @@ def test_doubled_depth_taps_are_a_3d_convolution_of_the_doubled_volume() -> None
 def test_sparse_motion_is_the_networks_input() -> None:
     volume = random(2, *SIZE, 4)
     source, driving = keypoints()
-    got, wide = sparse_motion(volume, source, driving, 120)
+    got, wide = sparse_motion(volume, source, driving, 128)
     grid = identity_grid(*SIZE, volume)
     places = DenseMotionNetwork._sparse_motions(grid, source, driving)
     views = grid_sample_3d_torch(volume.permute(0, 4, 1, 2, 3), places.flatten(0, 1)).reshape(2, 88, *SIZE)
     heat = DenseMotionNetwork._heat_difference(grid, source, driving)
     assert_close(got[..., :HEAT_FIRST], views.permute(0, 2, 3, 4, 1), 1e-5)
     assert_close(got[..., HEAT_FIRST : HEAT_FIRST + 22], heat.permute(0, 2, 3, 4, 1), 1e-5)
-    assert got[..., HEAT_FIRST + 22 :].eq(0).all() and torch.equal(wide[..., 8:], got)
+    assert got[..., HEAT_FIRST + 22 :].eq(0).all() and torch.equal(wide[..., 16:], got)
 
 
 def test_mask_motion_and_occlusion_are_the_networks() -> None:
@@ -130,6 +143,16 @@ def test_triton_depth_taps(device: str, pool: bool, channels: int) -> None:
     got = add_up(products, bias, pool, skip)
     assert_close(got.float(), depth_taps_torch(products.float(), bias, pool=pool), 1e-2)
     assert torch.equal(skip[..., 8:], got) and skip[..., :8].eq(0).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("channels", [5, 144])
+def test_triton_folded_depth_taps(device: str, channels: int) -> None:
+    from kernels.depth_taps_triton import add_up_folded
+
+    products, bias = random(2, 3, 2, 6, 3 * channels).half().to(device), random(channels, seed=1).to(device)
+    want = folded_depth_taps_torch(products.float(), bias, 7)
+    assert_close(add_up_folded(products, bias, 7).float(), want, 1e-2)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -6,6 +6,7 @@ What is done differently (all of it exact but for rounding):
   ReLU, pooling and the copy into the skip connection (`kernels.depth_taps`). Channel counts are padded to multiples of 16.
 * On the way up, a convolution of a doubled volume is four 2 x 2 convolutions of the small one: 4/9 of the multiplications.
 * The occlusion's convolution rides along with the mask's as 16 more outputs: it reads the same places.
+* The 7 x 7 kernel of these two is a 7 x 1 kernel over seven neighbours' channels side by side (`folded_depth_taps`).
 * Sampling grids, heat maps, masks and sparse motions are never stored.
 """
 
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 
 from engines.ditto.folding import folded_parameters
 from engines.networks.ditto.dense_motion import DenseMotionNetwork
-from kernels.depth_taps import depth_taps, doubled_depth_taps, doubled_kernels
+from kernels.depth_taps import depth_taps, doubled_depth_taps, doubled_kernels, folded_depth_taps
 from kernels.mask_motion import MASK_COLUMNS, PRODUCTS, mask_motion, occlusion_rows, sample_features
 from kernels.sparse_motion import CHANNELS, FEATURES, HEAT_FIRST, VIEWS, sparse_motion
 
@@ -27,6 +28,10 @@ LEVELS = (64, 128, 256, 512, 1024)
 UPPER = (512, 256, 128, 64, 32)
 JOINED = UPPER[-1] + CHANNELS
 """Channels of the last join, 144: 32 from below, then the network's input."""
+
+
+FOLD = 7
+"""Width of the last kernel."""
 
 
 class SourceTensors(NamedTuple):
@@ -74,7 +79,9 @@ class FastDenseMotion(nn.Module):
         by_depth = hidden[0].reshape(mask.shape[1], depth, 7, 7).transpose(0, 1)
         outputs = torch.cat([_by_tap(mask), by_depth])
         missing = (0, 0, 0, 0, 0, JOINED - outputs.shape[1], 0, PRODUCTS - MASK_COLUMNS - depth)
-        self._keep("mask", F.pad(outputs, missing), mask_bias)
+        wide = F.pad(outputs, missing)
+        # the kernel's columns become channels: (out, in, 7, 7) -> (out, 7 * in, 7, 1)
+        self._keep("mask", wide.permute(0, 3, 1, 2).flatten(1, 2).unsqueeze(-1), mask_bias)
         self.register_buffer("occlusion_bias", hidden_bias)
 
     def source(self, volume: Tensor) -> SourceTensors:
@@ -122,10 +129,9 @@ class FastDenseMotion(nn.Module):
             x = joins.pop()
             doubled_depth_taps(products, bias, x)
         products, bias = self._slices("last", x, 1)
-        features = depth_taps(products, bias, pool=False)
-        return self._slices("mask", features, 3)[0]
+        return self._slices("mask", folded_depth_taps(products, bias, FOLD), (FOLD // 2, 0))[0]
 
-    def _slices(self, name: str, x: Tensor, padding: int) -> tuple[Tensor, Tensor]:
+    def _slices(self, name: str, x: Tensor, padding: int | tuple[int, int]) -> tuple[Tensor, Tensor]:
         """2-D convolution of every slice of (b, d, h, w, c), channels-last, and the bias that is still to be added."""
         weight, bias = self._part(name)
         y = F.conv2d(x.flatten(0, 1).permute(0, 3, 1, 2), weight, padding=padding)
