@@ -28,16 +28,16 @@ def to_vector(fields: MotionFields) -> F32:
 
 
 def from_vector(motion: F32) -> dict[str, F32]:
-    """Motion vector (265,) -> fields."""
+    """Motion vectors (265,) or (n, 265) -> fields, one row or n."""
     edges = np.cumsum(list(VECTOR_FIELDS.values()))[:-1]
-    parts = np.split(np.asarray(motion, np.float32), edges)
-    fields = {name: part[None].copy() for name, part in zip(VECTOR_FIELDS, parts, strict=True)}
+    parts = np.split(np.atleast_2d(np.asarray(motion, np.float32)), edges, axis=1)
+    fields = {name: part.copy() for name, part in zip(VECTOR_FIELDS, parts, strict=True)}
     fields["scale"] += np.float32(1.0)
     return fields
 
 
 def to_degrees(angle: F32) -> F32:
-    """Pose field (1, 66) of logits -> degrees (1,); anything else is degrees already and is returned as (1,)."""
+    """Pose field (n, 66) of logits -> degrees (n,); anything else is degrees already and is returned as (n,)."""
     if angle.ndim == 2 and angle.shape[1] == POSE_BINS:
         share = torch.softmax(torch.from_numpy(angle), dim=1)
         degrees = (share * torch.arange(POSE_BINS, dtype=torch.float32)).sum(1) * BIN_WIDTH_DEG - BIN_OFFSET_DEG
@@ -46,7 +46,7 @@ def to_degrees(angle: F32) -> F32:
 
 
 def keypoints(fields: MotionFields) -> F32:
-    """Keypoints float32 (1, 21, 3): scale * (kp @ R + exp) + (t_x, t_y, 0)."""
+    """Keypoints float32 (n, 21, 3) of n faces: scale * (kp @ R + exp) + (t_x, t_y, 0)."""
     angles = np.stack([to_degrees(fields[name]) for name in POSE_FIELDS], axis=-1)
     turn = rotation_matrix(torch.from_numpy(angles.astype(np.float32))).numpy()
     canonical, exp = (fields[name].reshape(-1, 21, 3) for name in ("kp", "exp"))

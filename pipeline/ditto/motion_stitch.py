@@ -120,6 +120,36 @@ class MotionStitch:
         self._frame += 1
         return x_source, x_driven
 
+    def steps(self, driving: MotionFields) -> tuple[F32, F32]:
+        """Frames without controls of their own, all at once: the numbers of `step` up to rounding, in a fraction of its time.
+
+        Args:
+            driving: Field -> float32 (n, k), n >= 1, without `kp`.
+
+        Returns:
+            Keypoints of source and driven face, float32 (n, 21, 3) each.
+        """
+        count = len(driving["exp"])
+        if self._options.fade_type:  # a fade's target is a frame among these
+            rows = [{name: value[i : i + 1] for name, value in driving.items()} for i in range(count)]
+            pairs = [self.step(row) for row in rows]
+            return np.concatenate([source for source, _ in pairs]), np.concatenate([driven for _, driven in pairs])
+        overall = self._options.overall
+        places = [mirror_index(self._frame + i, len(self._source)) for i in range(count)]
+        source = {name: np.concatenate([self._source[i][name] for i in places]) for name in self._source[0]}
+        if self._d0 is None:
+            self._d0 = {name: value[:1] for name, value in driving.items()}
+        driven = self._drive(source, driving)
+        driven["exp"] = self._mix_expression(source, driven["exp"], overall.vad_alpha)
+        self._control(driven, overall)
+        if self._drive_eye:
+            self._fix_gaze(driven)
+        x_source, x_driven = keypoints(source), keypoints(driven)
+        if self._stitch is not None:
+            x_driven = self._stitch(x_source, x_driven)
+        self._frame += count
+        return x_source, x_driven
+
     def _driven_weights(self) -> dict[str, float]:
         options = self._options
         keys = options.keys if options.keys is not None else (IMAGE_KEYS if options.is_image else VIDEO_KEYS)
@@ -141,21 +171,22 @@ class MotionStitch:
 
     def _mix_expression(self, source: MotionFields, exp: F32, vad_alpha: float) -> F32:
         """Lips from the driving motion, eyes by the blink schedule, everything else from the source."""
-        rest = source["exp"].reshape(21, 3)
+        rest = source["exp"].reshape(-1, 21, 3)
         mixed = rest.copy()
-        driven = exp.reshape(21, 3)
-        mixed[list(LIP_KEYPOINTS)] = driven[list(LIP_KEYPOINTS)]
+        driven = exp.reshape(-1, 21, 3)
+        lips, eyes = list(LIP_KEYPOINTS), list(EYE_KEYPOINTS)
+        mixed[:, lips] = driven[:, lips]
         if self._drive_eye:
-            eyes = list(EYE_KEYPOINTS)
             if self._options.delta_eye is None:
-                mixed[eyes] = driven[eyes]
+                mixed[:, eyes] = driven[:, eyes]
             else:
                 blinks = self._options.blinks
-                blink = self._options.delta_eye[blinks[self._frame % len(blinks)]].reshape(21, 3)
-                mixed[eyes] = rest[eyes] + blink[eyes]
+                shown = [blinks[(self._frame + i) % len(blinks)] for i in range(len(rest))]
+                blink = self._options.delta_eye[shown].reshape(-1, 21, 3)
+                mixed[:, eyes] = rest[:, eyes] + blink[:, eyes]
         if vad_alpha < 1.0:
             mixed = mixed * np.float32(vad_alpha) + rest * np.float32(1.0 - vad_alpha)
-        return mixed.reshape(1, 63).astype(np.float32)
+        return mixed.reshape(-1, 63).astype(np.float32)
 
     @staticmethod
     def _control(driven: dict[str, F32], control: FrameControl) -> None:
@@ -180,13 +211,13 @@ class MotionStitch:
 
     def _fix_gaze(self, driven: dict[str, F32]) -> None:
         """Keep looking at the viewer while the head turns."""
-        dx = GAZE_X_PER_YAW * (to_degrees(driven["yaw"]) - self._rest_yaw)[0]
-        dy = GAZE_Y_PER_PITCH * (to_degrees(driven["pitch"]) - self._rest_pitch)[0]
-        exp = driven["exp"].reshape(21, 3).copy()
-        exp[11, 0] += dx * (0.0007 if dx > 0 else 0.001)
-        exp[15, 0] += dx * (0.001 if dx > 0 else 0.0007)
-        exp[[11, 15], 1] -= 0.001 * dy
-        driven["exp"] = exp.reshape(1, 63)
+        dx = GAZE_X_PER_YAW * (to_degrees(driven["yaw"]) - self._rest_yaw)
+        dy = GAZE_Y_PER_PITCH * (to_degrees(driven["pitch"]) - self._rest_pitch)
+        exp = driven["exp"].reshape(-1, 21, 3).copy()
+        exp[:, 11, 0] += dx * np.where(dx > 0, 0.0007, 0.001)
+        exp[:, 15, 0] += dx * np.where(dx > 0, 0.001, 0.0007)
+        exp[:, [11, 15], 1] -= 0.001 * dy[:, None]
+        driven["exp"] = exp.reshape(-1, 63)
 
 
 def _with_overall(frame: FrameControl, overall: FrameControl) -> FrameControl:

@@ -165,12 +165,11 @@ class DittoRenderer:
         """
         if motion.ndim != 2 or motion.shape[1] != MOTION_DIM:
             raise ShapeError("motion", str(motion.shape), f"(n, {MOTION_DIM})")
+        if not len(motion):
+            return np.zeros((0, 21, 3), np.float32), np.zeros((0, 21, 3), np.float32)
         stitch = self._stitch if self._engines.config.flag_stitching else None
         steps = MotionStitch(face.source, face.options, stitch, d0=_NO_OFFSET, first_frame=first_frame)
-        pairs = [steps.step(_offset_fields(row)) for row in motion]
-        if not pairs:
-            return np.zeros((0, 21, 3), np.float32), np.zeros((0, 21, 3), np.float32)
-        return np.concatenate([source for source, _ in pairs]), np.concatenate([driven for _, driven in pairs])
+        return steps.steps(_offset_fields(motion))
 
     def _prepare(self, avatar_id: str, colour: str) -> PreparedDittoFace:
         avatar = self._load_avatar(avatar_id)
@@ -250,9 +249,9 @@ def frame_control(info: Mapping[str, Any]) -> FrameControl:
     return FrameControl(delta=delta, alpha=alpha, delta_exp=delta_exp, vad_alpha=vad_alpha)
 
 
-def _offset_fields(row: F32) -> dict[str, F32]:
-    """An offset (265,) as fields; its scale is an offset too, not 1 plus one."""
-    fields = from_vector(row)
+def _offset_fields(rows: F32) -> dict[str, F32]:
+    """Offsets (265,) or (n, 265) as fields; their scale is an offset too, not 1 plus one."""
+    fields = from_vector(rows)
     fields["scale"] -= np.float32(1.0)
     return fields
 

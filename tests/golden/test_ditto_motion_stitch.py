@@ -81,6 +81,8 @@ def test_scenario(name: str, stitch: Any) -> None:
     source = [motion_info(f"stitch/{name}/x_s/{j}") for j in range(n_source)]
     if with_character:
         options["character_scale"] = float(motion_info(f"stitch/{name}/ch")["scale"][0, 0])
+    if f"{name}__eye_idx" in stored:
+        assert options["blinks"] == stored[f"{name}__eye_idx"].tolist()
     session = MotionStitch(source, StitchOptions(**options), None if name == "image_no_stitch" else stitch)
     for index in range(frames):
         driving = motion_info(f"stitch/{name}/x_d/{index}")
@@ -116,3 +118,30 @@ def test_source_smoothing() -> None:
 def test_mirror_index() -> None:
     assert [mirror_index(i, 3) for i in range(-1, 8)] == [0, 0, 1, 2, 2, 1, 0, 0, 1]
     assert [mirror_index(i, 1) for i in range(4)] == [0] * 4
+
+
+@pytest.mark.parametrize("name", sorted(scenarios()))
+def test_frames_at_once_are_frames_one_by_one(name: str) -> None:
+    """All scenarios without controls of single frames, in calls of several lengths."""
+    source_count, frames, given, _, _ = scenarios()[name]
+    options = StitchOptions(**given)
+    source = [motion_info(f"stitch/many/source/{i}") for i in range(source_count)]
+    driving = [motion_info(f"stitch/many/driving/{i}") for i in range(frames)]
+    for one in driving:
+        del one["kp"]
+    stitch = filled("stitch_network")
+
+    def network(x: F32, y: F32) -> F32:
+        out: F32 = stitch(torch.from_numpy(x), torch.from_numpy(y)).numpy()
+        return out
+
+    single, several = (MotionStitch(source, options, network, first_frame=3) for _ in range(2))
+    want = [single.step(row) for row in driving]
+    got_source, got_driven = [], []
+    for start, stop in ((0, 1), (1, 3), (3, frames)):
+        part = {key: np.concatenate([row[key] for row in driving[start:stop]]) for key in driving[0]}
+        x_source, x_driven = several.steps(part)
+        got_source.append(x_source)
+        got_driven.append(x_driven)
+    np.testing.assert_allclose(np.concatenate(got_source), np.concatenate([x for x, _ in want]), atol=1e-6)
+    np.testing.assert_allclose(np.concatenate(got_driven), np.concatenate([x for _, x in want]), atol=2e-6)
