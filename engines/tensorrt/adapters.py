@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import torch
 from torch import Tensor, nn
 
 from engines.networks.lmdm import ConditionCache, Lmdm
@@ -22,19 +24,21 @@ class StepRuntimeLmdm(nn.Module):
     It has what `engines.ditto.motion_sampler.MotionSampler` asks of its network.
 
     Args:
-        lmdm: Guided; encodes the condition, in the step's type where that is a half.
+        lmdm: Guided; encodes the condition.
         step: Runs `engines.tensorrt.modules.LmdmStep`.
+        dtype: Type that the step takes the condition's share in; converted once per window.
 
     Raises:
         InvalidInputError: A network without guidance: the step has both branches.
     """
 
-    def __init__(self, lmdm: Lmdm, step: Runtime) -> None:
+    def __init__(self, lmdm: Lmdm, step: Runtime, dtype: torch.dtype = torch.float16) -> None:
         super().__init__()
         if lmdm.guidance_weight == 1.0:
             raise InvalidInputError("guidance_weight", "1.0", "any other: the engine computes both branches")
         self.lmdm = lmdm
         self._step = step
+        self._dtype = dtype
 
     @property
     def seq_frames(self) -> int:
@@ -48,7 +52,9 @@ class StepRuntimeLmdm(nn.Module):
 
     def encode_condition(self, cond_frame: Tensor, cond: Tensor, timesteps: Tensor) -> ConditionCache:
         """As `Lmdm.encode_condition`."""
-        return self.lmdm.encode_condition(cond_frame, cond, timesteps, guided=True)
+        cache = self.lmdm.encode_condition(cond_frame, cond, timesteps, guided=True)
+        shares = {name: getattr(cache, name).to(self._dtype) for name in ("frame_bias", "film", "keys", "values")}
+        return replace(cache, **shares)
 
     def denoise(self, x: Tensor, step_index: int, cache: ConditionCache) -> Tensor:
         """As `Lmdm.denoise`, by the engine."""

@@ -1,8 +1,11 @@
 """A loaded engine behind the project's runtime protocol.
 
 Inputs and outputs are torch tensors bound by address, work goes to torch's current stream and returns at once, activations lie in a
-block from torch's allocator (so that a process's memory cap covers them). After one run with the same shapes a call does nothing
-that a CUDA graph cannot capture.
+block from torch's allocator (so that a process's memory cap covers them).
+
+Each batch size has an execution context of its own, because a captured CUDA graph is good for the state that its context had; all
+share the one block, so a call waits on the device for the call before it. After one run with a batch size, a call with it does
+nothing that a CUDA graph cannot capture.
 """
 
 from __future__ import annotations
@@ -59,16 +62,14 @@ class TensorRtRuntime:
                 self._engine = self._runtime.deserialize_cuda_engine(plan)
                 if self._engine is None:
                     raise EngineRunError(spec.name, f"{library.flavour} cannot load it here: {self._log.summary()}")
-                self._context = self._engine.create_execution_context(
-                    api.ExecutionContextAllocationStrategy.USER_MANAGED
-                )
-                if self._context is None:
-                    raise EngineRunError(spec.name, f"no execution context: {self._log.summary()}")
-                self._scratch = self._give_memory()
-        except (RuntimeError, TypeError, ValueError) as error:
+                self._config = self._runtime_config(api)
+                size = max(int(self._engine.device_memory_size_v2), 1)
+                self._scratch = torch.empty(size, dtype=torch.uint8, device=self._device)
+        except (RuntimeError, TypeError, ValueError, AttributeError) as error:
             raise EngineRunError(spec.name, f"{library.flavour} cannot load it here: {str(error)[:300]}") from error
         self._types = self._read_types()
-        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._contexts: dict[int, Any] = {}
+        self._last: torch.cuda.Event | None = None
 
     @property
     def name(self) -> str:
@@ -106,45 +107,68 @@ class TensorRtRuntime:
         """
         batch = check_inputs(self._spec, inputs)
         with self._lock, torch.inference_mode(), self._chosen():
-            stream = torch.cuda.current_stream(self._device).cuda_stream if self._device.type == "cuda" else 0
-            held = [self._bind(port.name, value) for port, value in zip(self._spec.inputs, inputs, strict=True)]
-            outputs = tuple(self._bind_output(name) for name in self._spec.outputs)
-            if not self._context.execute_async_v3(stream):
-                raise EngineRunError(self._spec.name, f"batch {batch}: {self._log.summary()}")
+            context = self._contexts.get(batch) or self._new_context(batch)
+            held = [
+                self._bind(context, port.name, value) for port, value in zip(self._spec.inputs, inputs, strict=True)
+            ]
+            outputs = tuple(self._bind_output(context, name) for name in self._spec.outputs)
+            self._execute(context, batch)
             del held  # the stream's allocator keeps the memory until its work is done
         return outputs
+
+    def _execute(self, context: Any, batch: int) -> None:
+        if self._device.type != "cuda":
+            launched = context.execute_async_v3(0)
+        else:
+            stream = torch.cuda.current_stream(self._device)
+            captured = torch.cuda.is_current_stream_capturing()
+            if self._last is not None and not captured:  # whoever captures orders the replays
+                stream.wait_event(self._last)
+            launched = context.execute_async_v3(stream.cuda_stream)
+            self._last = None if captured else stream.record_event()
+        if not launched:
+            raise EngineRunError(self._spec.name, f"batch {batch}: {self._log.summary()}")
+
+    def _new_context(self, batch: int) -> Any:
+        """A context for one batch size: its shapes never change again."""
+        context = self._engine.create_execution_context(self._config)
+        if context is None:
+            raise EngineRunError(self._spec.name, f"no execution context: {self._log.summary()}")
+        context.set_device_memory(self._scratch.data_ptr(), self._scratch.numel())
+        for port in self._spec.inputs:
+            if not context.set_input_shape(port.name, port.sized(batch)):
+                raise EngineRunError(self._spec.name, f"input {port.name} {port.sized(batch)}: {self._log.summary()}")
+        self._contexts[batch] = context
+        return context
+
+    def _runtime_config(self, api: Any) -> Any:
+        """Activations in our memory; where kernels are compiled per shape, before the first run and not beside it."""
+        config = self._engine.create_runtime_config()
+        config.set_execution_context_allocation_strategy(api.ExecutionContextAllocationStrategy.USER_MANAGED)
+        if (strategies := getattr(api, "DynamicShapesKernelSpecializationStrategy", None)) is not None:
+            config.dynamic_shapes_kernel_specialization_strategy = strategies.EAGER
+        return config
 
     def _chosen(self) -> AbstractContextManager[object]:
         """The device made current; on the CPU (a library's stand-in in tests) nothing."""
         return torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext()
 
-    def _bind(self, name: str, value: Tensor) -> Tensor:
+    def _bind(self, context: Any, name: str, value: Tensor) -> Tensor:
         ready = value.to(self._device, self._types[name], non_blocking=True).contiguous()
-        shape = tuple(ready.shape)
-        if self._shapes.get(name) != shape:
-            if not self._context.set_input_shape(name, shape):
-                raise EngineRunError(self._spec.name, f"input {name} {shape}: {self._log.summary()}")
-            self._shapes[name] = shape
-        self._set_address(name, ready)
+        self._set_address(context, name, ready)
         return ready
 
-    def _bind_output(self, name: str) -> Tensor:
-        shape = tuple(self._context.get_tensor_shape(name))
+    def _bind_output(self, context: Any, name: str) -> Tensor:
+        shape = tuple(context.get_tensor_shape(name))
         if any(extent < 0 for extent in shape):
             raise EngineRunError(self._spec.name, f"output {name} has an open shape {shape}")
         output = torch.empty(shape, dtype=self._types[name], device=self._device)
-        self._set_address(name, output)
+        self._set_address(context, name, output)
         return output
 
-    def _set_address(self, name: str, tensor: Tensor) -> None:
-        if not self._context.set_tensor_address(name, tensor.data_ptr()):
+    def _set_address(self, context: Any, name: str, tensor: Tensor) -> None:
+        if not context.set_tensor_address(name, tensor.data_ptr()):
             raise EngineRunError(self._spec.name, f"no address for {name}: {self._log.summary()}")
-
-    def _give_memory(self) -> Tensor:
-        size = max(int(self._engine.device_memory_size_v2), 1)
-        scratch = torch.empty(size, dtype=torch.uint8, device=self._device)
-        self._context.set_device_memory(scratch.data_ptr(), size)
-        return scratch
 
     def _read_types(self) -> dict[str, torch.dtype]:
         names = {self._engine.get_tensor_name(index) for index in range(self._engine.num_io_tensors)}

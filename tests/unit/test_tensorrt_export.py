@@ -18,6 +18,7 @@ from engines.tensorrt.export import OPSET, check_graph, export
 from engines.tensorrt.load import source_digest
 from engines.tensorrt.modules import LmdmStep, PackedMotionExtractor, in_type, step_inputs, unpack_motion
 from engines.tensorrt.networks import network_of, random_weights, rife_block
+from kernels.errors import InvalidInputError
 from tests.require import missing
 from tests.unit.tensorrt_support import TINY, Tiny
 
@@ -120,6 +121,23 @@ def test_lmdm_step_is_the_networks_denoising_step(one_thread: None) -> None:
             port.sized(2) for port in spec_of("ditto/lmdm_step").inputs[1:]
         ]
         torch.testing.assert_close(LmdmStep(lmdm)(x, *inputs), lmdm.denoise(x, 1, cache), atol=2e-6, rtol=1e-5)
+
+
+def test_the_sampling_loop_over_an_engine_is_the_sampler(one_thread: None) -> None:
+    from engines.ditto.motion_sampler import MotionSampler
+    from engines.tensorrt.adapters import StepRuntimeLmdm
+    from engines.torch_runtime import TorchRuntime
+
+    lmdm = build("mini/lmdm", guidance_weight=2.0)
+    assert isinstance(lmdm, Lmdm)
+    torch.manual_seed(4)
+    inputs = torch.randn(2, 265), torch.randn(2, 32, lmdm.cond_dim), torch.randn(2, 3, 32, 265)
+    step = StepRuntimeLmdm(lmdm, TorchRuntime(LmdmStep(copy.deepcopy(lmdm))), torch.float32)
+    with torch.inference_mode():
+        made = MotionSampler(step, 3)(*inputs)  # type: ignore[arg-type]  # it has what the sampler asks for
+        torch.testing.assert_close(made, MotionSampler(lmdm, 3)(*inputs), atol=1e-5, rtol=1e-4)
+    with pytest.raises(InvalidInputError, match="guidance"):
+        StepRuntimeLmdm(build("mini/lmdm"), TorchRuntime(nn.Identity()))  # type: ignore[arg-type]
 
 
 def test_motion_is_packed_and_unpacked(one_thread: None) -> None:

@@ -84,7 +84,7 @@ class Engine:
 
     def __init__(self, log: Any) -> None:
         self.log = log
-        self.context = Context(self)
+        self.contexts: list[Context] = []
         self.num_io_tensors = len(self.names)
 
     def get_tensor_name(self, index: int) -> str:
@@ -93,8 +93,16 @@ class Engine:
     def get_tensor_dtype(self, name: str) -> Any:
         return SimpleNamespace(name="FLOAT" if name == "shift" else "HALF")
 
-    def create_execution_context(self, strategy: object) -> Context:
-        return self.context
+    def create_runtime_config(self) -> Any:
+        chosen: dict[str, object] = {}
+        return SimpleNamespace(
+            chosen=chosen, set_execution_context_allocation_strategy=lambda s: chosen.update(memory=s)
+        )
+
+    def create_execution_context(self, config: Any) -> Context:
+        assert config.chosen == {"memory": "ours"}
+        self.contexts.append(Context(self))
+        return self.contexts[-1]
 
 
 def library_of(engine_type: type[Engine] = Engine) -> Library:
@@ -108,7 +116,7 @@ def library_of(engine_type: type[Engine] = Engine) -> Library:
                 return None
             return engine_type(self.log)
 
-    strategies = SimpleNamespace(USER_MANAGED=2)
+    strategies = SimpleNamespace(USER_MANAGED="ours")
     api = SimpleNamespace(ILogger=ILogger, Runtime=RuntimeApi, ExecutionContextAllocationStrategy=strategies)
     return Library("tensorrt", "10.15.0", api)
 
@@ -142,15 +150,14 @@ def test_inputs_are_converted_and_made_contiguous() -> None:
     torch.testing.assert_close(runtime_of().run(turned, shift.double()), runtime_of().run(image, shift))
 
 
-def test_a_call_of_the_same_shapes_only_sets_addresses() -> None:
-    """What a CUDA graph captures must not change shapes."""
+def test_every_batch_size_has_a_context_whose_shapes_never_change() -> None:
+    """A captured CUDA graph is good for the state that its context had."""
     runtime = runtime_of()
-    runtime.run(*TINY.random_inputs(2))
-    calls = runtime._context.shape_calls
-    runtime.run(*TINY.random_inputs(2, seed=1))
-    assert runtime._context.shape_calls == calls
-    runtime.run(*TINY.random_inputs(3))
-    assert runtime._context.shape_calls == calls + 2
+    for batch in (2, 3, 2, 2, 3):
+        runtime.run(*TINY.random_inputs(batch))
+    contexts = runtime._engine.contexts
+    assert [context.shapes["image"][0] for context in contexts] == [2, 3]
+    assert [context.shape_calls for context in contexts] == [2, 2]  # once per input
 
 
 @pytest.mark.parametrize(
