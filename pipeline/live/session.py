@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from kernels.errors import InvalidInputError
+from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.behaviour import MotionBehaviour, behaviour_of
 from pipeline.config import SessionSettings
 from pipeline.live.contracts import Drive, EndReason, LiveClock, LiveEvent, LiveSink, LiveState, VideoTick, VoiceTick
@@ -37,6 +37,7 @@ CLOCK_STALL_S: Final = 0.5
 """When ticks come later than this, the media clock stood still: what was missed is not made up for."""
 DEAD_AFTER_S: Final = 10.0
 """A session ends when a stage has failed for so long."""
+LOOP_RETRY_S: Final = 2.0
 _CHAIN_RESERVE: Final = 1.25
 _CALL_RESERVE: Final = 1.25
 """Calls bound themselves by `stage_call_s`; one that does not is given up a little later."""
@@ -145,7 +146,7 @@ class LiveSession:
     async def run(self) -> EndReason:
         """Live until the end; cancelling it ends the session, too. Nothing of the session is left afterwards."""
         self._begun = self._clock.now()
-        drawing = asyncio.create_task(self._idle_loops.draw(self._loop, self._avatar, self._picture))
+        drawing = asyncio.create_task(self._draw_loop())
         try:
             if await self._is_connected():
                 self._performer.start()
@@ -278,6 +279,15 @@ class LiveSession:
             interruptions=self._interruptions,
             uptime_s=0.0 if self._begun is None else now - self._begun,
         )
+
+    async def _draw_loop(self) -> None:
+        """Get the loop's pictures; a stage that fails is asked again later, meanwhile the still picture is shown."""
+        while True:
+            try:
+                await self._idle_loops.draw(self._loop, self._avatar, self._picture)
+                return
+            except LiveAnchorError:
+                await self._clock.sleep_until(self._clock.now() + LOOP_RETRY_S)
 
     async def _is_connected(self) -> bool:
         """Wait for the client; False when the session ends before."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -172,9 +172,17 @@ class RecordingSink:
     videos: list[VideoTick] = field(default_factory=list)
     voices: list[VoiceTick] = field(default_factory=list)
     events: list[LiveEvent] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait, in real time, until something is true after a tick."""
+        while not condition():
+            self.changed.clear()
+            await self.changed.wait()
 
     def video(self, tick: VideoTick) -> None:
         self.videos.append(tick)
+        self.changed.set()
 
     def voice(self, tick: VoiceTick) -> None:
         self.voices.append(tick)

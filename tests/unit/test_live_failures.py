@@ -201,7 +201,7 @@ def test_a_renderer_that_is_too_slow_drops_frames_instead_of_sliding() -> None:
     run(scene())
 
 
-def test_a_lost_loop_is_drawn_again_by_the_next_session_and_hurts_nobody() -> None:
+def test_a_loop_that_cannot_be_drawn_hurts_nobody_and_is_tried_again() -> None:
     async def scene() -> None:
         async with live(warm=False, connect=False) as stage:
             stage.loop_stages.broken.add("renderer")
@@ -212,6 +212,10 @@ def test_a_lost_loop_is_drawn_again_by_the_next_session_and_hurts_nobody() -> No
             assert len(stage.sink.named("speaking_finished")) == 1 and not stage.task.done()
             assert any(spoken_frame(tick) for tick in stage.sink.videos)
             await settle()
+            assert stage.session._loop.pictures is None
+            stage.loop_stages.broken.clear()
+            await stage.clock.advance(3.0)
+            assert stage.session._loop.pictures is not None and stage.sink.videos[-1].rect is not None
 
     run(scene())
 
