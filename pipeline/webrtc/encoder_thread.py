@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from kernels.errors import LiveAnchorError
 from pipeline.canvas import paste
+from pipeline.encoder import EncoderError
 from pipeline.live.contracts import VideoTick, VoiceTick
 from pipeline.types import Nv12Canvas, Nv12Rect
 from pipeline.webrtc.live_video import LiveVideo
@@ -169,6 +170,9 @@ class EncoderThread:
                 self.counts.thread_cpu_s = time.thread_time()
         except LiveAnchorError as error:
             self._fail(error)
+        except (ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError) as error:
+            # A thread that dies of something unforeseen must not leave a session without pictures and without an end.
+            self._fail(EncoderError(f"the live encoder broke: {error!r}"))
         finally:
             self._video.close()
             self._ended()

@@ -118,24 +118,36 @@ class Client:
     """An aiortc peer that offers, receives and remembers."""
 
     def __init__(
-        self, *, audio: str | None = "recvonly", video: str = "recvonly", microphone: MediaStreamTrack | None = None
+        self,
+        *,
+        audio: str | None = "recvonly",
+        video: str = "recvonly",
+        microphone: MediaStreamTrack | None = None,
+        audio_first: bool = False,
+        data_first: bool = False,
     ) -> None:
         apply_patches()
-        self.pc = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+        self.pc = RTCPeerConnection(RTCConfiguration(iceServers=[], alwaysNegotiateDataChannels=data_first))
         self.pictures: list[av.VideoFrame] = []
         self.sound: list[av.AudioFrame] = []
         self.times: list[float] = []
         self.reports: dict[str, list[tuple[int, int]]] = {"video": [], "audio": []}
         self.messages: list[str] = []
         self._tasks: list[asyncio.Task[None]] = []
+        if audio_first:
+            self._offer_audio(audio, microphone)
         transceiver = self.pc.addTransceiver("video", direction=video)
         capabilities = RTCRtpReceiver.getCapabilities("video").codecs
         transceiver.setCodecPreferences([one for one in capabilities if one.mimeType in ("video/H264", "video/rtx")])
+        if not audio_first:
+            self._offer_audio(audio, microphone)
+        self.pc.on("track", self._track)
+
+    def _offer_audio(self, audio: str | None, microphone: MediaStreamTrack | None) -> None:
         if microphone is not None:
             self.pc.addTrack(microphone)
         elif audio is not None:
             self.pc.addTransceiver("audio", direction=audio)
-        self.pc.on("track", self._track)
 
     def channel(self, label: str = "events") -> Any:
         channel = self.pc.createDataChannel(label)

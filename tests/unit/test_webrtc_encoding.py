@@ -247,6 +247,15 @@ def test_an_error_ends_the_thread_and_is_told() -> None:
     assert len(published.errors) == 1 and "rect" in str(published.errors[0])
 
 
+def test_a_broken_tick_ends_the_thread_and_is_told() -> None:
+    published = Published()
+    thread = encoder_thread(published, lambda: 2500, grey_canvas())
+    wrong = Nv12Rect(0, 0, 32, 32, np.zeros((8, 8), np.uint8), np.zeros((4, 8), np.uint8))
+    thread.show(VideoTick(0, 0.0, wrong))
+    assert published.ended.wait(5)
+    assert len(published.errors) == 1 and isinstance(published.errors[0], EncoderError)
+
+
 def test_an_encoder_that_cannot_open_is_told() -> None:
     published = Published()
     settings = EncoderSettings(prefer="nvenc")

@@ -190,6 +190,30 @@ def test_the_microphone_arrives_with_its_level_and_count() -> None:
     session(body, client=lambda: Client(microphone=Tone(layout="stereo")))
 
 
+@pytest.mark.parametrize(
+    ("audio_first", "data_first", "order"),
+    [(True, False, ["audio", "video", "application"]), (False, True, ["application", "video", "audio"])],
+)
+def test_sections_may_come_in_any_order(audio_first: bool, data_first: bool, order: list[str]) -> None:
+    async def body(hub: LiveHub, ticker: Ticker, client: Client) -> None:
+        heard: list[int] = []
+        peer = LivePeer(hub, RTC, on_microphone=lambda pcm, position: heard.append(len(pcm)))
+        if not data_first:
+            client.channel()
+        offer = await client.offer()
+        if data_first:
+            client.channel()  # aiortc as a client puts data first only where no channel was made before
+        answer = await peer.answer(offer)
+        assert [line.split()[0][2:] for line in answer.splitlines() if line.startswith("m=")] == order
+        await client.accept(answer)
+        hub.event(LiveEvent("connected", "s", 0, 0.0))
+        await until(lambda: len(client.pictures) > 5 and len(client.sound) > 5 and sum(heard) > 3200)
+        await until(lambda: len(client.messages) == 1)
+        await peer.close()
+
+    session(body, client=lambda: Client(microphone=Tone(), audio_first=audio_first, data_first=data_first))
+
+
 def test_without_a_microphone_none_is_asked_for_and_without_echo_no_voice_is_sent() -> None:
     async def body(hub: LiveHub, ticker: Ticker, client: Client) -> None:
         peer = LivePeer(hub, RTC, microphone=False)
