@@ -14,6 +14,7 @@ import triton.language as tl
 
 from kernels.errors import ShapeError
 from kernels.nv12_triton import device_of
+from kernels.triton_launch import launch as run_kernel
 
 BLOCK = 128
 
@@ -106,7 +107,17 @@ def warp_pair(side0: torch.Tensor, side1: torch.Tensor, flow: torch.Tensor) -> t
     n, height, width, _ = side0.shape
     pixels = n * height * width
     with device_of(side0):
-        _warp_pair_kernel[(triton.cdiv(pixels, BLOCK),)](
-            side0, side1, flow, out0, out1, pixels, height, width, BLOCK=BLOCK
+        run_kernel(
+            _warp_pair_kernel,
+            (triton.cdiv(pixels, BLOCK),),
+            side0,
+            side1,
+            flow,
+            out0,
+            out1,
+            pixels,
+            height,
+            width,
+            BLOCK=BLOCK,
         )
     return out0, out1

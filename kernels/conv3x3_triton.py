@@ -16,6 +16,7 @@ import triton.language as tl
 from kernels.conv3x3 import Conv3x3, Residual, output_shape
 from kernels.errors import ShapeError
 from kernels.nv12_triton import device_of
+from kernels.triton_launch import launch as run_kernel
 
 
 class ConvTile(NamedTuple):
@@ -130,7 +131,9 @@ def launch(
     cut = tile or choose_tile(pixels, inputs, outputs)
     grid = (triton.cdiv(pixels, cut.pixels), triton.cdiv(outputs, cut.outputs))
     with device_of(x):
-        _conv3x3_kernel[grid](
+        run_kernel(
+            _conv3x3_kernel,
+            grid,
             x,
             conv.weight,
             conv.bias,

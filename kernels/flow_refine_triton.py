@@ -19,6 +19,7 @@ from kernels.backward_warp_triton import pick, sample_side
 from kernels.errors import ShapeError
 from kernels.flow_refine import INPUT_CHANNELS, MAX_HEADS, Head
 from kernels.nv12_triton import device_of, to_u8
+from kernels.triton_launch import launch as run_kernel
 
 BLOCK = 128
 
@@ -227,7 +228,9 @@ def launch_refine(
     cells = shape[0] * shape[1] * shape[2]
     last = heads[-1] if heads else Head(side0, 1, 4, 8)
     with device_of(side0):
-        _refine_kernel[(triton.cdiv(cells, BLOCK),)](
+        run_kernel(
+            _refine_kernel,
+            (triton.cdiv(cells, BLOCK),),
             side0,
             side1,
             times,
@@ -257,7 +260,9 @@ def launch_fuse(
     _check(side0, side1, out, heads)
     pixels = n * height * width
     with device_of(side0):
-        _fuse_kernel[(triton.cdiv(pixels, BLOCK),)](
+        run_kernel(
+            _fuse_kernel,
+            (triton.cdiv(pixels, BLOCK),),
             side0,
             side1,
             *_pointers(heads, side0),
@@ -281,8 +286,17 @@ def launch_pack(frames: torch.Tensor, height: int, width: int, dtype: torch.dtyp
     _check(frames, frames, out, ())
     pixels = n * height * width
     with device_of(frames):
-        _pack_kernel[(triton.cdiv(pixels, BLOCK),)](
-            frames, out, pixels, height, width, in_height, in_width, BLOCK=BLOCK
+        run_kernel(
+            _pack_kernel,
+            (triton.cdiv(pixels, BLOCK),),
+            frames,
+            out,
+            pixels,
+            height,
+            width,
+            in_height,
+            in_width,
+            BLOCK=BLOCK,
         )
     return out
 
@@ -293,7 +307,7 @@ def launch_place(values: torch.Tensor, side: torch.Tensor) -> None:
     _check(values, side, side, ())
     pixels = n * height * width
     with device_of(side):
-        _place_kernel[(triton.cdiv(pixels, BLOCK),)](values, side, pixels, height, width, BLOCK=BLOCK)
+        run_kernel(_place_kernel, (triton.cdiv(pixels, BLOCK),), values, side, pixels, height, width, BLOCK=BLOCK)
 
 
 def _pointers(heads: Sequence[Head], filler: torch.Tensor) -> list[torch.Tensor]:

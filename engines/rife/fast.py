@@ -49,44 +49,64 @@ class FastEngine:
         self._lock = threading.Lock()
         self._graphs: OrderedDict[tuple[str, int, int], BucketedGraph] = OrderedDict()
 
+    def prepare(self, height: int, width: int) -> None:
+        """Compile, on all cores, and capture everything for frames of one size now, so that no request waits for it.
+
+        Without it kernels are compiled one by one, and each bucket captured, at their first use: a minute or two in all.
+        """
+        if self._device.type != "cuda":
+            return
+        from kernels.triton_launch import compiling_in_parallel
+
+        rows, columns = self.folded.padded(height, width)
+        graphs = [self._encode_graph(height, width), self._between_graph(rows, columns, height, width)]
+        with torch.inference_mode(), torch.cuda.device(self._device):
+            with compiling_in_parallel():
+                for count in self._buckets:
+                    frames = torch.zeros((count, height, width, 3), dtype=torch.uint8, device=self._device)
+                    side = self.folded.encode(frames)
+                    times = torch.zeros(count, device=self._device)
+                    self.folded.between(side, side, times, height, width)
+            for graph in graphs:
+                graph.prepare()
+
     def encode(self, frames: Tensor) -> Tensor:
         """Sides (n, H, W, 8): picture, features, zero; channels last, zero-padded."""
-        height, width = frames.shape[1:3]
-
-        def example(count: int) -> tuple[Tensor, ...]:
-            return (torch.randint(0, 256, (count, height, width, 3), dtype=torch.uint8),)
-
-        return self._run("encode", height, width, self.folded.encode, example, frames)
+        return _one(self._encode_graph(*frames.shape[1:3])(frames))
 
     def between(self, before: Tensor, after: Tensor, times: Tensor, height: int, width: int) -> Tensor:
         """One frame per pair and time, rounded."""
         rows, columns = before.shape[1:3]
+        return _one(self._between_graph(rows, columns, height, width)(before, after, times))
 
+    def _encode_graph(self, height: int, width: int) -> BucketedGraph:
         def example(count: int) -> tuple[Tensor, ...]:
-            side = torch.rand((count, rows, columns, 8), dtype=before.dtype)
+            return (torch.randint(0, 256, (count, height, width, 3), dtype=torch.uint8),)
+
+        return self._graph(("encode", height, width), self.folded.encode, example)
+
+    def _between_graph(self, rows: int, columns: int, height: int, width: int) -> BucketedGraph:
+        def example(count: int) -> tuple[Tensor, ...]:
+            side = torch.rand((count, rows, columns, 8), dtype=self.folded.dtype)
             return side, side.flip(0), torch.full((count,), 0.5)
 
         def work(first: Tensor, second: Tensor, at: Tensor) -> Tensor:
             return self.folded.between(first, second, at, height, width)
 
-        return self._run("between", height, width, work, example, before, after, times)
+        return self._graph(("between", height, width), work, example)
 
-    def _run(
-        self,
-        kind: str,
-        height: int,
-        width: int,
-        work: Callable[..., Tensor],
-        example: Callable[[int], tuple[Tensor, ...]],
-        *inputs: Tensor,
-    ) -> Tensor:
-        key = (kind, height, width)
+    def _graph(
+        self, key: tuple[str, int, int], work: Callable[..., Tensor], example: Callable[[int], tuple[Tensor, ...]]
+    ) -> BucketedGraph:
         with self._lock:
             graph = self._graphs.pop(key, None) or BucketedGraph(work, example, self._buckets, self._device)
             self._graphs[key] = graph  # the last one used is the last one dropped
             while len(self._graphs) > 2 * SIZES_KEPT:
                 self._graphs.popitem(last=False)
-        made = graph(*inputs)
-        if not isinstance(made, Tensor):
-            raise TypeError("one tensor was expected")
-        return made
+        return graph
+
+
+def _one(made: Tensor | tuple[Tensor, ...]) -> Tensor:
+    if not isinstance(made, Tensor):
+        raise TypeError("one tensor was expected")
+    return made

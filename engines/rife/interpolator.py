@@ -44,6 +44,10 @@ class EncodedFrame:
 class Engine(Protocol):
     """A way of running the network; batches of one frame size."""
 
+    def prepare(self, height: int, width: int) -> None:
+        """Do now what would otherwise be done at the first frame of that size."""
+        ...
+
     def encode(self, frames: Tensor) -> Tensor:
         """uint8 (n, h, w, 3) RGB on any device -> (n, ...) on the engine's."""
         ...
@@ -64,6 +68,9 @@ class EagerEngine:
     def __init__(self, network: IFNet, device: torch.device) -> None:
         self._network = network.to(device)
         self._device = device
+
+    def prepare(self, height: int, width: int) -> None:
+        """Nothing to do."""
 
     def encode(self, frames: Tensor) -> Tensor:
         """Padded picture in 0..1 with its encoding: float32 (n, 3 or 7, H, W)."""
@@ -99,6 +106,10 @@ class Interpolator:
         self.name = name
         self.device = torch.device(device)
         self._engine: Engine = engine or best_engine(network, self.device)
+
+    def prepare(self, height: int = 512, width: int = 512) -> None:
+        """Compile and capture for frames of one size now (seconds on a GPU), so that no session waits for it."""
+        self._engine.prepare(height, width)
 
     def encode(self, frames: U8 | Tensor) -> list[EncodedFrame]:
         """Encode frames once, for every pair they are part of.

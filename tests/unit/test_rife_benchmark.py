@@ -18,6 +18,9 @@ RUN = RunInfo(device="cpu", cpu="x", torch="2", commit="unknown", date=date(2026
 
 def test_a_step_of_the_mean_is_seen() -> None:
     class Brighter:
+        def prepare(self, height: int, width: int) -> None:
+            pass
+
         def encode(self, frames: torch.Tensor) -> torch.Tensor:
             return frames
 
