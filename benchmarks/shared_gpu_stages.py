@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -32,6 +33,11 @@ def stage_work(stage: str, device: str, *, small: bool) -> Work:
 
 
 def _captured(plain: Work) -> Work:
+    if importlib.util.find_spec("triton") is not None:
+        from kernels.triton_launch import compiling_in_parallel
+
+        with compiling_in_parallel():
+            plain()
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch's own, without types
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
