@@ -243,3 +243,27 @@ def test_the_body_of_a_template_video_moves_with_the_face() -> None:
     assert np.linalg.norm(second - first) > 1.5
     np.testing.assert_array_equal(batch.y_planes[1], batch.y_planes[3])
     assert network.calls == [[0.5]], "a background is made once"
+
+
+@pytest.mark.parametrize("chunk", [4, 16])
+def test_ditto_s_template_video_at_fifty_holds_the_twenty_five(chunk: int) -> None:
+    from tests.unit.test_ditto_stages import stages as ditto_stages
+
+    avatar = video_avatar(3)
+
+    def drawn(config: SessionSettings) -> np.ndarray:
+        async def run() -> list[Nv12RectBatch]:
+            made = ditto_stages(avatar)
+            tail = lambda network: DittoTail(lambda _: avatar, network)  # noqa: E731
+            made._rife = LocalRife(tail, RifeSettings(allow_cpu=True), "cpu", mean_stage)
+            try:
+                return [batch async for batch in clip_batches(tone(6401), avatar, made, config, 3)]
+            finally:
+                made.close()
+
+        return np.concatenate([batch.y_planes for batch in asyncio.run(run())])
+
+    fast, native = drawn(settings(chunk_frames=chunk)), drawn(settings(fps=25))
+    assert len(native) == 11 and len(fast) == 21, "0.4 s and one sample"
+    np.testing.assert_array_equal(fast[0::2], native)
+    assert np.abs(fast[1:-1:2].astype(int) - native[:-1]).max() > 3, "the body moves in between"
