@@ -37,7 +37,7 @@ class OnnxGraph:
     def __init__(self, path: Path) -> None:
         try:
             import onnx
-            from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # comes with onnx, without types
+            from google.protobuf.message import DecodeError
         except ImportError as error:
             raise OnnxRuntimeMissingError from error
         try:
