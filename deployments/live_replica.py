@@ -17,7 +17,7 @@ from deployments.direct_call import own_full_name
 from deployments.errors import plain
 from deployments.graph_stages import GraphStages, StageHandles
 from deployments.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
-from deployments.live_errors import SessionNotFoundError
+from deployments.live_errors import NoCapacityError, SessionNotFoundError
 from deployments.live_registry import BEAT_S
 from deployments.live_sessions import LiveSessions
 from deployments.stage_worker import replica_id
@@ -80,11 +80,11 @@ class LiveReplica:
         sessions = await self._ready()
         info = await self._stage_info()
         await self._check_fps(info, offer.fps)
-        refused = sessions.headroom.refused
         try:
             answer = await sessions.open(offer)
-        finally:
-            self._metric_refused.inc(sessions.headroom.refused - refused)
+        except NoCapacityError:
+            self._metric_refused.inc()
+            raise
         self._metric_active.set(len(sessions.ids))
         try:
             yield answer
