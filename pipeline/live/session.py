@@ -98,8 +98,9 @@ class LiveSession:
         self._microphone = Microphone(self._timeline, self._needed + self._margin, quiet)
         self._mic = MicVoice(self._microphone, self._scan, quiet, f"{session_id}-mic")
         self._queue = SpeechQueue(self._timeline, settings.max_queued_speech_s, f"{session_id}-speech")
+        chunk_frames = settings.chunk_frames if hop % settings.chunk_frames == 0 else hop
         self._shelf = PictureShelf(
-            self._stages, avatar.avatar_id, picture, settings.chunk_frames, self._grid, self._now, self._wake
+            self._stages, avatar.avatar_id, picture, chunk_frames, self._grid, self._now, self._wake
         )
         self._performer = Performer(
             self._stages,
