@@ -108,7 +108,7 @@ def flat_convolution(
     if x.device.type != "cpu" and _triton_is_there():
         from kernels.flat_convolution_triton import convolve
 
-        return convolve(x, weight, shape, kernel, bias, slope, residual, row_scale, planes, dtype or x.dtype)[0]
+        return convolve(x, weight, shape, kernel, bias, slope, residual, row_scale, planes, dtype or x.dtype)
     return flat_convolution_torch(
         x,
         weight,
@@ -129,13 +129,10 @@ def flat_convolution_with_statistics(
     """`flat_convolution` without bias (instance norm removes it) and the statistics of its result."""
     _validate(x, weight, shape, kernel)
     if x.device.type != "cpu" and _triton_is_there():
-        from kernels.flat_convolution_triton import convolve
+        from kernels.flat_convolution_triton import convolve, statistics
 
-        out, statistics = convolve(
-            x, weight, shape, kernel, None, 1.0, residual, None, 1, x.dtype, with_statistics=True
-        )
-        assert statistics is not None  # noqa: S101 - asked for
-        return out, statistics
+        out = convolve(x, weight, shape, kernel, None, 1.0, residual, None, 1, x.dtype)
+        return out, statistics(out, shape)
     out = flat_convolution_torch(x, weight, shape, kernel, residual=residual)
     return out, statistics_torch(out, shape)
 

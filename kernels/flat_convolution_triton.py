@@ -77,8 +77,6 @@ def _convolution_kernel(
     bias_ptr,
     residual_ptr,
     scale_ptr,
-    mean_ptr,
-    spread_ptr,
     height,
     width,
     plane_rows,
@@ -89,7 +87,6 @@ def _convolution_kernel(
     HAS_SLOPE: tl.constexpr,
     HAS_RESIDUAL: tl.constexpr,
     HAS_SCALE: tl.constexpr,
-    WITH_STATISTICS: tl.constexpr,
     CHANNELS: tl.constexpr,
     KERNEL: tl.constexpr,
     BM: tl.constexpr,
@@ -116,13 +113,6 @@ def _convolution_kernel(
     if HAS_SCALE:
         total *= tl.load(scale_ptr + row, mask=inside, other=0.0)[:, None]
     total = tl.where(inside[:, None], total, 0.0)
-    if WITH_STATISTICS:
-        count = tl.sum(inside.to(tl.float32), axis=0)
-        mean = tl.sum(total, axis=0) / tl.maximum(count, 1.0)
-        away = tl.where(inside[:, None], total - mean[None, :], 0.0)
-        slot = (picture * tl.num_programs(1) + tile) * OUTPUTS + column
-        tl.store(mean_ptr + slot, mean)
-        tl.store(spread_ptr + slot, tl.sum(away * away, axis=0))
     plane = out_ptr + (column // PLANE).to(tl.int64) * plane_rows * PLANE + column % PLANE
     target = plane[None, :] + row[:, None] * PLANE
     tl.store(target, total.to(out_ptr.dtype.element_ty), mask=(place < height * pitch)[:, None])
@@ -191,6 +181,45 @@ def _modulation_kernel(
             tl.store(target, tl.zeros((BM, BC), out_ptr.dtype.element_ty), mask=(last < pitch)[:, None])
 
 
+@triton.jit(do_not_specialize=["height", "width"])
+def _statistics_kernel(
+    flat_ptr,
+    mean_ptr,
+    spread_ptr,
+    height,
+    width,
+    CHANNELS: tl.constexpr,
+    ROWS: tl.constexpr,
+    BM: tl.constexpr,
+    BC: tl.constexpr,
+):
+    """Mean and summed squares around it of ROWS rows, fp32, sums taken around the block's first row."""
+    channel = tl.program_id(0) * BC + tl.arange(0, BC)
+    block = tl.program_id(1)
+    picture = tl.program_id(2)
+    there = channel < CHANNELS
+    pitch = width + 1
+    base = flat_ptr + (picture * (height + 1) * pitch).to(tl.int64) * CHANNELS + channel
+    pivot = tl.load(base + block * ROWS * CHANNELS, mask=there, other=0.0).to(tl.float32)
+    total = tl.zeros((BM, BC), tl.float32)
+    squares = tl.zeros((BM, BC), tl.float32)
+    for start in tl.static_range(0, ROWS, BM):
+        place = block * ROWS + start + tl.arange(0, BM)
+        mask = ((place < height * pitch) & (place % pitch < width))[:, None] & there[None, :]
+        value = tl.load(base[None, :] + place[:, None] * CHANNELS, mask=mask, other=0.0).to(tl.float32)
+        away = tl.where(mask, value - pivot[None, :], 0.0)
+        total += away
+        squares += away * away
+    last = tl.minimum((block + 1) * ROWS, height * pitch)
+    first = block * ROWS
+    count = (last - last // pitch - (first - first // pitch)).to(tl.float32)
+    shift = tl.sum(total, axis=0) / tl.maximum(count, 1.0)
+    spread = tl.maximum(tl.sum(squares, axis=0) - count * shift * shift, 0.0)
+    slot = (picture * tl.num_programs(1) + block) * CHANNELS + channel
+    tl.store(mean_ptr + slot, pivot + shift, mask=there)
+    tl.store(spread_ptr + slot, spread, mask=there)
+
+
 @triton.jit(do_not_specialize=["height", "width", "tiles", "CHANNELS"])
 def _merge_kernel(
     mean_ptr,
@@ -234,6 +263,8 @@ def _merge_kernel(
     tl.store(out_rstd_ptr + picture * CHANNELS + channel, 1.0 / tl.sqrt(variance + eps), mask=there)
 
 
+ROWS = 256
+"""Rows whose statistics one program takes."""
 MERGED = 16
 """Channels of a program that merges statistics."""
 _MULTIPROCESSORS = 132
@@ -250,7 +281,7 @@ def tile_for(shape: FlatShape, channels: int, outputs: int, kernel: int = 3, *, 
         return Tile(128, min(wide, 128), depth, 3, 4)
     if wide == 256:
         return Tile(256, 128, depth, 4, 8) if outputs == 256 and not modulation else Tile(128, 256, depth, 3, 8)
-    return Tile(256, wide, depth, 4, 4 if wide < 64 or channels <= 64 else 8)
+    return Tile(128, wide, depth, 3 if wide == 64 else 2, 4)
 
 
 def convolve(
@@ -265,17 +296,14 @@ def convolve(
     planes: int,
     dtype: torch.dtype,
     *,
-    with_statistics: bool = False,
     tile: Tile | None = None,
-) -> tuple[Tensor, Statistics | None]:
+) -> Tensor:
     """Launch; arguments as validated by `kernels.flat_convolution`."""
     outputs, channels = weight.shape[0], x.shape[1]
     cut = tile or tile_for(shape, channels, outputs, kernel)
     tiles = triton.cdiv(shape.height * shape.pitch, cut.rows)
     size = (shape.rows, outputs) if planes == 1 else (planes, shape.rows, outputs // planes)
     out = torch.empty(size, dtype=dtype, device=x.device)
-    partial = (shape.batch, tiles, outputs) if with_statistics else (1,)
-    means, spreads = (torch.empty(partial, dtype=torch.float32, device=x.device) for _ in range(2))
     with device_of(x):
         launch(
             _convolution_kernel,
@@ -286,8 +314,6 @@ def convolve(
             out if bias is None else bias,
             out if residual is None else residual,
             out if row_scale is None else row_scale,
-            means,
-            spreads,
             shape.height,
             shape.width,
             shape.rows,
@@ -298,7 +324,6 @@ def convolve(
             HAS_SLOPE=slope != 1.0,
             HAS_RESIDUAL=residual is not None,
             HAS_SCALE=row_scale is not None,
-            WITH_STATISTICS=with_statistics,
             CHANNELS=channels,
             KERNEL=kernel,
             BM=cut.rows,
@@ -307,27 +332,50 @@ def convolve(
             num_warps=cut.warps,
             num_stages=cut.stages,
         )
-        if not with_statistics:
-            return out, None
-        mean, rstd = (torch.empty((shape.batch, outputs), dtype=torch.float32, device=x.device) for _ in range(2))
+    return out
+
+
+def statistics(flat: Tensor, shape: FlatShape) -> Statistics:
+    """Launch: what instance norm needs of a flat stack, whose zero rows are zero. The same for a picture whatever the batch."""
+    channels = flat.shape[1]
+    blocks = triton.cdiv(shape.height * shape.pitch, ROWS)
+    means, spreads = (
+        torch.empty((shape.batch, blocks, channels), dtype=torch.float32, device=flat.device) for _ in range(2)
+    )
+    mean, rstd = (torch.empty((shape.batch, channels), dtype=torch.float32, device=flat.device) for _ in range(2))
+    with device_of(flat):
+        launch(
+            _statistics_kernel,
+            (triton.cdiv(channels, 64), blocks, shape.batch),
+            flat,
+            means,
+            spreads,
+            shape.height,
+            shape.width,
+            CHANNELS=channels,
+            ROWS=ROWS,
+            BM=32,
+            BC=64,
+            num_warps=4,
+        )
         launch(
             _merge_kernel,
-            (triton.cdiv(outputs, MERGED), shape.batch),
+            (triton.cdiv(channels, MERGED), shape.batch),
             means,
             spreads,
             mean,
             rstd,
             shape.height,
             shape.width,
-            tiles,
+            blocks,
             EPS,
-            outputs,
-            BM=cut.rows,
+            channels,
+            BM=ROWS,
             BC=MERGED,
             TILES=64,
             num_warps=4,
         )
-    return out, Statistics(mean, rstd)
+    return Statistics(mean, rstd)
 
 
 def modulate(
