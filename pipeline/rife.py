@@ -114,8 +114,6 @@ class Rife:
             ShapeError: The network answers with another shape.
         """
         count, side = (1, PROBE_SIDE) if self._device == "cpu" else (self._pairs_per_call, CROP_SIZE)
-        if self._device != "cpu":
-            self._interpolator.prepare(CROP_SIZE, CROP_SIZE)
         grey = torch.full((count, side, side, 3), 128, dtype=torch.uint8)
         encoded = self._interpolator.encode(grey)
         made = self._interpolator.between(encoded, encoded, [0.5] * count)

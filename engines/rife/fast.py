@@ -50,24 +50,9 @@ class FastEngine:
         self._graphs: OrderedDict[tuple[str, int, int], BucketedGraph] = OrderedDict()
 
     def prepare(self, height: int, width: int) -> None:
-        """Compile, on all cores, and capture everything for frames of one size now, so that no request waits for it.
-
-        Without it kernels are compiled one by one, and each bucket captured, at their first use: a minute or two in all.
-        """
-        if self._device.type != "cuda":
-            return
-        from kernels.triton_launch import compiling_in_parallel
-
-        rows, columns = self.folded.padded(height, width)
-        graphs = [self._encode_graph(height, width), self._between_graph(rows, columns, height, width)]
-        with torch.inference_mode(), torch.cuda.device(self._device):
-            with compiling_in_parallel():
-                for count in self._buckets:
-                    frames = torch.zeros((count, height, width, 3), dtype=torch.uint8, device=self._device)
-                    side = self.folded.encode(frames)
-                    times = torch.zeros(count, device=self._device)
-                    self.folded.between(side, side, times, height, width)
-            for graph in graphs:
+        """Compile and capture everything for frames of one size now, so that no request waits for it."""
+        if self._device.type == "cuda":
+            for graph in (self._encode_graph(height, width), self._between_graph(height, width)):
                 graph.prepare()
 
     def encode(self, frames: Tensor) -> Tensor:
@@ -76,8 +61,7 @@ class FastEngine:
 
     def between(self, before: Tensor, after: Tensor, times: Tensor, height: int, width: int) -> Tensor:
         """One frame per pair and time, rounded."""
-        rows, columns = before.shape[1:3]
-        return _one(self._between_graph(rows, columns, height, width)(before, after, times))
+        return _one(self._between_graph(height, width)(before, after, times))
 
     def _encode_graph(self, height: int, width: int) -> BucketedGraph:
         def example(count: int) -> tuple[Tensor, ...]:
@@ -85,7 +69,9 @@ class FastEngine:
 
         return self._graph(("encode", height, width), self.folded.encode, example)
 
-    def _between_graph(self, rows: int, columns: int, height: int, width: int) -> BucketedGraph:
+    def _between_graph(self, height: int, width: int) -> BucketedGraph:
+        rows, columns = self.folded.padded(height, width)
+
         def example(count: int) -> tuple[Tensor, ...]:
             side = torch.rand((count, rows, columns, 8), dtype=self.folded.dtype)
             return side, side.flip(0), torch.full((count,), 0.5)
@@ -99,11 +85,24 @@ class FastEngine:
         self, key: tuple[str, int, int], work: Callable[..., Tensor], example: Callable[[int], tuple[Tensor, ...]]
     ) -> BucketedGraph:
         with self._lock:
-            graph = self._graphs.pop(key, None) or BucketedGraph(work, example, self._buckets, self._device)
+            graph = self._graphs.pop(key, None)
+            if graph is None:
+                self._compile(work, example)
+                graph = BucketedGraph(work, example, self._buckets, self._device)
             self._graphs[key] = graph  # the last one used is the last one dropped
             while len(self._graphs) > 2 * SIZES_KEPT:
                 self._graphs.popitem(last=False)
         return graph
+
+    def _compile(self, work: Callable[..., Tensor], example: Callable[[int], tuple[Tensor, ...]]) -> None:
+        """Have the kernels of all buckets compiled on all cores; one by one, at their first use, they take a minute or two."""
+        if self._device.type != "cuda":
+            return
+        from kernels.triton_launch import compiling_in_parallel
+
+        with torch.inference_mode(), torch.cuda.device(self._device), compiling_in_parallel():
+            for count in self._buckets:
+                work(*(tensor.to(self._device) for tensor in example(count)))
 
 
 def _one(made: Tensor | tuple[Tensor, ...]) -> Tensor:
