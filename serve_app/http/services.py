@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
@@ -146,5 +147,6 @@ async def _finished(file: FileBuffer) -> AsyncGenerator[bytes, None]:
     try:
         for data in file.drain(PIECE_BYTES):
             yield data
+            await asyncio.sleep(0)  # sending need not wait for anything, and others have their turn
     finally:
         file.clear()
