@@ -15,7 +15,8 @@ from pipeline.types import Avatar, FaceRect
 
 def test_every_family_is_found_and_others_are_refused() -> None:
     for name in FAMILIES:
-        assert find_family(name).facts.sets_up == (name == "ditto")
+        facts = find_family(name).facts
+        assert facts.sets_up == (name == "ditto") and facts.doubles_in_motion_space == (name == "mini")
     with pytest.raises(InvalidInputError, match="mini, ditto"):
         find_family("wav2lip")
 
