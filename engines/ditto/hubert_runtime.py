@@ -32,35 +32,51 @@ def hubert_runtime(folder: Path, device: str = "cpu", threads: int = 1, wanted: 
         folder: Checkpoint folder.
         device: Torch device name.
         threads: CPU threads of one call of onnxruntime.
-        wanted: `eager` is onnxruntime (on the GPU where it has its CUDA provider, else on the CPU); `compiled` the torch module,
-            which must give the file's rows; `auto` on a GPU the faster of the two that work.
+        wanted: `eager` is onnxruntime (on the GPU where it has its CUDA provider, else on the CPU); `compiled` the torch module and
+            `tensorrt` an engine of the file, both of which must give the file's rows; `auto` on a GPU the fastest that works.
 
     Raises:
         OnnxRuntimeMissingError: onnxruntime is not installed.
         WeightsFileError: The file is missing, damaged, or not this encoder.
-        RuntimeRefusedError: `tensorrt`, or `compiled` where the file is not the module or there is no GPU.
+        RuntimeRefusedError: `compiled` or `tensorrt` where it cannot be used; the text says why.
     """
-    if wanted == "tensorrt" or (wanted == "compiled" and device == "cpu"):
-        raise RuntimeRefusedError(
-            f"{STAGE}: runtime {wanted} does not exist on {device}; it has eager and, on a GPU, compiled"
-        )
+    if wanted in ("compiled", "tensorrt") and device == "cpu":
+        raise RuntimeRefusedError(f"{STAGE}: runtime {wanted} does not exist on {device}; it has eager")
     hubert = Hubert(folder, device, threads)
-    if wanted == "eager" or device == "cpu":
-        _log.info("runtime chosen", stage=STAGE, runtime="eager", why=hubert.provider)
-        return hubert.encode_all
-    try:
-        graphed = verified_hubert(lambda: read_hubert(folder / HUBERT_FILE), hubert.encode_all, device)
-    except (LiveAnchorError, RuntimeError) as error:  # a file of another exporter, or a GPU that it does not fit on
-        reason = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
-        if wanted == "compiled":
-            raise RuntimeRefusedError(f"{STAGE}: runtime compiled cannot be used here: {reason}") from error
-        _log.warning("runtime chosen", stage=STAGE, runtime="eager", why=hubert.provider, compiled=reason)
-        return hubert.encode_all
+    ways: dict[str, EncodeAll] = {"eager": hubert.encode_all}
+    reasons: dict[str, str] = {}
+    makers: dict[str, Callable[[], EncodeAll]] = {
+        "compiled": lambda: _compiled(folder, hubert, device),
+        "tensorrt": lambda: _tensorrt(folder, device),
+    }
+    for name, make in makers.items() if device != "cpu" else ():
+        if wanted not in ("auto", name):
+            continue
+        try:
+            ways[name] = make()
+        except (LiveAnchorError, RuntimeError) as error:  # a file of another exporter, no library, too little memory
+            reasons[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+            if wanted == name:
+                raise RuntimeRefusedError(f"{STAGE}: runtime {name} cannot be used here: {reasons[name]}") from error
+    times = {name: _call_ms(encode_all) for name, encode_all in ways.items()} if len(ways) > 1 else {}
+    chosen = wanted if wanted in ways else min(times, key=lambda name: times[name], default="eager")
+    said = {**times, **reasons}
+    _log.info("runtime chosen", stage=STAGE, runtime=chosen, why=hubert.provider, **said)
+    return ways[chosen]
+
+
+def _compiled(folder: Path, hubert: Hubert, device: str) -> EncodeAll:
+    graphed = verified_hubert(lambda: read_hubert(folder / HUBERT_FILE), hubert.encode_all, device)
     graphed.prepare()
-    times = {"eager": _call_ms(hubert.encode_all), "compiled": _call_ms(graphed.encode_all)}
-    chosen = "compiled" if wanted == "compiled" else min(times, key=lambda name: times[name])
-    _log.info("runtime chosen", stage=STAGE, runtime=chosen, provider=hubert.provider, **times)
-    return graphed.encode_all if chosen == "compiled" else hubert.encode_all
+    return graphed.encode_all
+
+
+def _tensorrt(folder: Path, device: str) -> EncodeAll:
+    from engines.tensorrt.hubert import EngineHubert, load_hubert
+    from engines.tensorrt.load import EngineSettings
+
+    runtime = load_hubert(folder, EngineSettings(device=device))
+    return EngineHubert(runtime, runtime.spec.max_batch).encode_all
 
 
 def _call_ms(encode_all: EncodeAll) -> float:

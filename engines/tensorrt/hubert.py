@@ -6,6 +6,7 @@ The file has no batch axis in its public export; where another export has a free
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,11 +14,13 @@ from typing import Any, Final
 import numpy as np
 import structlog
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from engines.ditto.checkpoints import HUBERT_FILE, ditto_folder
-from engines.ditto.hubert import INPUT_NAME, ROW_DIM, WINDOW_SAMPLES
+from engines.ditto.hubert import INPUT_NAME, ROW_DIM, WINDOW_ROWS, WINDOW_SAMPLES
 from engines.ditto.onnx_model import OnnxModel
+from engines.runtime import Runtime
 from engines.tensorrt.build import Progress, build_plan, profile_of
 from engines.tensorrt.cache import EngineCache, make_key
 from engines.tensorrt.catalogue import BATCH, HUBERT, MAX_BATCH, EngineSpec, Gate, Port
@@ -27,6 +30,9 @@ from engines.tensorrt.load import EngineSettings, Plan
 from engines.tensorrt.runtime import TensorRtRuntime
 from engines.tensorrt.target import Target, choose_target
 from engines.tensorrt.verify import verify
+from kernels.errors import ShapeError
+
+F32 = NDArray[np.float32]
 
 _log = structlog.get_logger(__name__)
 _FLOAT32_OPERATORS: Final = ("LayerNormalization", "Softmax", "ReduceMean", "Pow", "Sqrt", "GroupNormalization")
@@ -111,6 +117,35 @@ def load_hubert(folder: Path | None = None, settings: EngineSettings | None = No
     found = verify(plan.spec, runtime.run_all, OnnxReference(path), (speech,), settings.device)
     _log.info("engine ready", engine=HUBERT, library=library.flavour, target=str(target), agreement=str(found))
     return runtime
+
+
+class EngineHubert:
+    """What encodes windows of all sessions, by the engine.
+
+    Args:
+        runtime: See `load_hubert`; any runtime of that signature.
+        largest: Windows in one call.
+    """
+
+    def __init__(self, runtime: Runtime, largest: int) -> None:
+        self._runtime = runtime
+        self._largest = largest
+
+    def encode_all(self, windows: Sequence[F32]) -> list[F32]:
+        """Windows float32 (6480,) -> rows float32 (20, 1024).
+
+        Raises:
+            ShapeError: A window of another length.
+        """
+        for window in windows:
+            if window.shape != (WINDOW_SAMPLES,):
+                raise ShapeError("window", str(window.shape), f"({WINDOW_SAMPLES},)")
+        rows: list[F32] = []
+        for start in range(0, len(windows), self._largest):
+            group = np.stack(windows[start : start + self._largest])
+            made = self._runtime.run(torch.from_numpy(np.ascontiguousarray(group, np.float32)))
+            rows.extend(made.float().cpu().numpy().reshape(len(group), WINDOW_ROWS, ROW_DIM))
+        return rows
 
 
 class OnnxReference(nn.Module):

@@ -7,10 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import structlog
+import torch
 
 from engines.ditto.hubert import Hubert
 from engines.ditto.hubert_runtime import hubert_runtime
 from engines.runtime_choice import RuntimeRefusedError
+from engines.tensorrt.hubert import EngineHubert
+from kernels.errors import ShapeError
 from pipeline.families import find_family
 from tests.unit.ditto_support import write_hubert
 
@@ -42,3 +45,28 @@ def test_a_file_of_another_network_still_runs_as_a_file(tmp_path: Path) -> None:
 def test_mini_says_which_runtimes_it_has() -> None:
     with pytest.raises(RuntimeRefusedError, match="it has eager"):
         find_family("mini").load_motion(None, "cpu", "compiled")
+
+
+class RowsOfLevels:
+    """Stands for an engine: every row is the window's mean."""
+
+    name, device = "tensorrt", torch.device("cpu")
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def run(self, *inputs: torch.Tensor) -> torch.Tensor:
+        (windows,) = inputs
+        self.calls.append(len(windows))
+        return windows.mean(dim=1)[:, None, None].expand(-1, 20, 1024)
+
+
+def test_an_engine_takes_as_many_windows_as_it_can() -> None:
+    runtime = RowsOfLevels()
+    encoder = EngineHubert(runtime, 2)
+    rows = encoder.encode_all([np.full(6480, level, np.float32) for level in (0.5, 1.0, 2.0)])
+    assert runtime.calls == [2, 1] and [part.shape for part in rows] == [(20, 1024)] * 3
+    assert [float(part[0, 0]) for part in rows] == [0.5, 1.0, 2.0]
+    assert encoder.encode_all([]) == []
+    with pytest.raises(ShapeError):
+        encoder.encode_all([np.zeros(100, np.float32)])
