@@ -118,7 +118,7 @@ def _post(
     job_id = uuid.uuid4().hex
     fields = {
         "avatar_id": avatar_id or "",
-        "fps": str(settings.fps),
+        "fps": f"{settings.fps:g}",
         "chunk_frames": str(settings.chunk_frames),
         "seed": str(seed),
     }

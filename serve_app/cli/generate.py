@@ -21,10 +21,11 @@ MAX_SEED = 2**63 - 1
 
 
 def one_of(value: float, allowed: tuple[float, ...], flag: str) -> float:
-    """The value, or InvalidInputError that lists what is allowed."""
-    if value not in allowed:
-        raise InvalidInputError(flag, f"{value:g}", ", ".join(f"{one:g}" for one in allowed))
-    return value
+    """The value as it is spelled in `allowed` (25, not 25.0), or InvalidInputError that lists what is allowed."""
+    for one in allowed:
+        if value == one:
+            return one
+    raise InvalidInputError(flag, f"{value:g}", ", ".join(f"{one:g}" for one in allowed))
 
 
 def generate(
@@ -55,7 +56,7 @@ def generate(
             raise InvalidInputError(
                 "--out", f"{out}, the file that {flag} names", "another file: inputs are never overwritten"
             )
-    one_of(fps, SUPPORTED_FPS, "--fps")
+    fps = one_of(fps, SUPPORTED_FPS, "--fps")
     one_of(chunk_frames, CHUNK_FRAMES, "--chunk-frames")
     if avatar and portrait is not None:
         raise InvalidInputError("--avatar", "together with --portrait", "one of them, or neither")

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.avatar_store import AvatarSummary
+from pipeline.config import SessionSettings
 from serve_app.cli.app import app, main
 from serve_app.diagnosis import Finding
 
@@ -168,3 +169,34 @@ def test_a_name_in_brackets_is_bad_input_like_any_other(
 ) -> None:
     assert run_main(monkeypatch, "weights", "pull", "[/x]") == 2
     assert "[/x]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "sent", "exact"), [("25", "25", 25), ("50", "50", 50), ("59.94", "59.94", 59.94), (None, "25", 25)]
+)
+def test_the_frame_rate_arrives_as_the_service_wants_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, typed: str | None, sent: str, exact: float
+) -> None:
+    """A float flag must not reach HTTP as `25.0`, which the service refuses."""
+    from serve_app.http.body import RawForm
+    from serve_app.http.fields import fps_field
+
+    audio = tmp_path / "a.wav"
+    with wave.open(str(audio), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16_000)
+        file.writeframes(b"\x01\x00" * 1600)
+    asked: list[float] = []
+
+    def generate(*paths: Path, settings: SessionSettings, **rest: object) -> int:
+        asked.append(settings.fps)
+        return 1
+
+    monkeypatch.setattr("serve_app.remote.generate_remote", generate)
+    flags = [] if typed is None else ["--fps", typed]
+    assert run_main(monkeypatch, "generate", "--audio", str(audio), "--out", str(tmp_path / "x.mp4"), *flags) == 0
+    form = RawForm()
+    form.values["fps"] = f"{asked[0]:g}"
+    assert form.values["fps"] == sent and fps_field(form, 25) == exact
+    assert repr(asked[0]) == repr(exact)
