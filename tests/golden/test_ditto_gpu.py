@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from engines.ditto.face_synthesis import FaceSynthesis
+from engines.ditto.motion_runtime import compiled_runtime
 from engines.ditto.motion_sampler import MotionSampler
 from engines.networks.ditto.convolutions import fold_spectral
 from engines.networks.lmdm import Lmdm
@@ -44,3 +45,16 @@ def test_the_motion_sampler_agrees_with_the_stored_result() -> None:
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
     np.testing.assert_allclose(x.cpu().numpy(), golden("ddim_10")["x"], atol=5e-3)
+
+
+def test_the_captured_16_bit_loop_agrees_with_the_stored_result() -> None:
+    lmdm = filled.__wrapped__("lmdm")
+    assert isinstance(lmdm, Lmdm)
+    noise = torch.stack([normal(f"ddim/10/randn/{k}", (1, 80, 265)) for k in range(10)], dim=1)
+    cond_frame, cond = normal("ddim/cond_frame", (1, 265), 0.5), normal("ddim/cond", (1, 80, 1103), 0.5)
+    runtime = compiled_runtime(lmdm, 10, "cuda", buckets=(1, 2))
+    stored = golden("ddim_10")["x"]
+    for batch in (1, 2, 3):  # another place in a bucket, another bucket, mini-batches
+        given = (tensor.repeat(batch, *[1] * (tensor.dim() - 1)) for tensor in (cond_frame, cond, noise))
+        for x in runtime.run(*given).cpu().numpy():
+            assert np.linalg.norm(x - stored[0]) / np.linalg.norm(stored[0]) < 5e-3
