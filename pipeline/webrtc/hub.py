@@ -23,7 +23,7 @@ from pipeline.webrtc.bitrate import BitrateControl
 from pipeline.webrtc.encoder_thread import EncoderThread
 from pipeline.webrtc.live_video import LiveVideo
 from pipeline.webrtc.packets import EncodedUnit, MediaKind, PacketQueue
-from pipeline.webrtc.voice_encoder import VoiceEncoder
+from pipeline.webrtc.voice_encoder import FRAME_S, FRAME_SAMPLES, VoiceEncoder
 
 QUEUE_LIMIT: dict[MediaKind, int] = {"video": 8, "audio": 50}
 """Units that may wait for one viewer: 320 ms of pictures at 25 frames/s, 1 s of voice."""
@@ -125,6 +125,8 @@ class LiveHub:
         self._rate = BitrateControl(rtc.min_kbps, rtc.max_kbps, rtc.start_kbps, clock)
         self._target_kbps = rtc.start_kbps
         self._video = LiveVideo(self.format, encoder, rtc.max_kbps, selector or default_selector(), clock)
+        self._rest: VoiceTick | None = None
+        self._rest_timer: asyncio.TimerHandle | None = None
         self._closed = False
         self._thread_ended = asyncio.Event()
         self._thread = EncoderThread(
@@ -151,9 +153,19 @@ class LiveHub:
         self._thread.show(tick)
 
     def voice(self, tick: VoiceTick) -> None:
-        """See `LiveSink.voice`."""
-        if self._queues["audio"]:
-            self._thread.say(tick)
+        """See `LiveSink.voice`. Of a tick longer than 20 ms the rest follows 20 ms later.
+
+        Packets that come in pairs look like jitter to a receiver: it would hold voice and, to keep lip sync, picture longer.
+        """
+        self._say_rest()
+        if not self._queues["audio"]:
+            return
+        if len(tick.pcm) > FRAME_SAMPLES:
+            rest = tick.pts_samples + FRAME_SAMPLES
+            self._rest = VoiceTick(tick.pcm[FRAME_SAMPLES:], rest, tick.speech)
+            self._rest_timer = self._loop.call_later(FRAME_S, self._say_rest)
+            tick = VoiceTick(tick.pcm[:FRAME_SAMPLES], tick.pts_samples, tick.speech)
+        self._thread.say(tick)
 
     def event(self, event: LiveEvent) -> None:
         """See `LiveSink.event`."""
@@ -232,6 +244,8 @@ class LiveHub:
     async def close(self) -> None:
         """End the thread and every subscription; harmless when repeated."""
         self._closed = True
+        self._rest = None
+        self._say_rest()
         for queue in [*self._queues["video"], *self._queues["audio"]]:
             self.unsubscribe(queue)
         self._listeners.clear()
@@ -239,6 +253,14 @@ class LiveHub:
         if self._thread.started:
             async with asyncio.timeout(JOIN_TIMEOUT_S):
                 await self._thread_ended.wait()
+
+    def _say_rest(self) -> None:
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            self._thread.say(rest)
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+            self._rest_timer = None
 
     def _begin(self, pts_s: float) -> None:
         if self._epoch_ntp is None:

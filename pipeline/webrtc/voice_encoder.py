@@ -10,8 +10,8 @@ from pipeline.encoder import EncoderError
 from pipeline.types import F32, SAMPLE_RATE_HZ
 from pipeline.webrtc.packets import AUDIO_CLOCK_HZ, EncodedUnit
 
-FRAME_SAMPLES = SAMPLE_RATE_HZ // 50
-"""20 ms."""
+FRAME_S = 0.02
+FRAME_SAMPLES = round(FRAME_S * SAMPLE_RATE_HZ)
 TICKS_PER_SAMPLE = AUDIO_CLOCK_HZ // SAMPLE_RATE_HZ
 VOICE_BPS = 32_000
 """Wide band (8 kHz) speech in one channel; more is not heard."""
