@@ -268,13 +268,34 @@ ROWS = 256
 MERGED = 16
 """Channels of a program that merges statistics."""
 _MULTIPROCESSORS = 132
+_WIDE_TILE_BYTES = 200 * 1024
+"""What the largest tiles in use take."""
 
 
-def tile_for(shape: FlatShape, channels: int, outputs: int, kernel: int = 3, *, modulation: bool = False) -> Tile:
-    """A measured choice (`python -m benchmarks.flat_convolution_tiles`, one H200): wide tiles while they fill the GPU."""
+def tile_for(
+    shape: FlatShape,
+    channels: int,
+    outputs: int,
+    kernel: int = 3,
+    *,
+    modulation: bool = False,
+    shared_bytes: int = 232448,
+) -> Tile:
+    """A measured choice (`python -m benchmarks.flat_convolution_tiles`, one H200): wide tiles while they fill the GPU.
+
+    Args:
+        shape: Extent of the pictures.
+        channels: In.
+        outputs: Out.
+        kernel: 1 or 3.
+        modulation: Whether the outputs modulate.
+        shared_bytes: Shared memory a program may have; small tiles where it is less than Hopper's (chosen by size, not measured).
+    """
     lines = shape.batch * -(-shape.height * shape.pitch // 128)
     wide = next(size for size in (256, 128, 64, 32, 16) if outputs % size == 0)
     depth = min(64, channels)
+    if shared_bytes < _WIDE_TILE_BYTES:
+        return Tile(128, min(wide, 128), min(depth, 32), 3, 8 if wide >= 128 else 4)
     if wide >= 128 and lines * (outputs // wide) < _MULTIPROCESSORS:
         return Tile(128, 128 if lines * (outputs // 128) >= _MULTIPROCESSORS // 2 else 64, depth, 4, 4)
     if kernel == 1 or wide == 128:
@@ -282,6 +303,13 @@ def tile_for(shape: FlatShape, channels: int, outputs: int, kernel: int = 3, *, 
     if wide == 256:
         return Tile(256, 128, depth, 4, 8) if outputs == 256 and not modulation else Tile(128, 256, depth, 3, 8)
     return Tile(128, wide, depth, 3 if wide == 64 else 2, 4)
+
+
+def _shared_bytes(x: Tensor) -> int:
+    """Of the tensor's GPU, for one program."""
+    if not x.is_cuda:
+        return _WIDE_TILE_BYTES  # the interpreter's tests name their tiles
+    return int(triton.runtime.driver.active.utils.get_device_properties(x.device.index)["max_shared_mem"])
 
 
 def convolve(
@@ -300,7 +328,7 @@ def convolve(
 ) -> Tensor:
     """Launch; arguments as validated by `kernels.flat_convolution`."""
     outputs, channels = weight.shape[0], x.shape[1]
-    cut = tile or tile_for(shape, channels, outputs, kernel)
+    cut = tile or tile_for(shape, channels, outputs, kernel, shared_bytes=_shared_bytes(x))
     tiles = triton.cdiv(shape.height * shape.pitch, cut.rows)
     size = (shape.rows, outputs) if planes == 1 else (planes, shape.rows, outputs // planes)
     out = torch.empty(size, dtype=dtype, device=x.device)
@@ -391,7 +419,7 @@ def modulate(
 ) -> Tensor:
     """Launch; arguments as validated by `kernels.flat_convolution`."""
     columns, channels = weight.shape[0], x.shape[1]
-    cut = tile or tile_for(shape, channels, columns, modulation=True)
+    cut = tile or tile_for(shape, channels, columns, modulation=True, shared_bytes=_shared_bytes(x))
     outputs = normed.flat.shape[1]
     out = torch.empty((shape.rows, outputs), dtype=x.dtype, device=x.device)
     with device_of(x):

@@ -18,8 +18,20 @@ from kernels.flat_convolution import (
     statistics_torch,
 )
 from kernels.flat_maps import FlatShape, from_flat, to_flat
-from tests.unit.triton_support import DEVICES, assert_close
+from tests.unit.triton_support import DEVICES, HAS_TRITON, assert_close
 
+DECODER_CONVOLUTIONS = [
+    (64, 512, 256, 3),
+    (64, 256, 256, 1),
+    (64, 256, 1536, 3),
+    (64, 512, 512, 3),
+    (64, 128, 1024, 3),
+    (128, 512, 256, 3),
+    (256, 256, 64, 3),
+    (256, 128, 128, 3),
+    (256, 64, 64, 3),
+    (256, 64, 16, 3),
+]
 SHAPES = [FlatShape(2, 5, 7), FlatShape(1, 18, 16), FlatShape(3, 9, 4)]
 
 
@@ -135,6 +147,23 @@ def test_triton_convolution(device: str, shape: FlatShape, kernel: int, planes: 
     got = convolve(x, weight, shape, kernel, *more.values(), planes, dtype, tile=tile)
     assert_close(got.float(), want, 2e-2)
     assert torch.equal(got == 0, want == 0)
+
+
+@pytest.mark.skipif(not HAS_TRITON, reason="no triton")
+@pytest.mark.parametrize("shared", [48 * 1024 + 4096, 99 * 1024, 227 * 1024])
+@pytest.mark.parametrize(("size", "channels", "outputs", "kernel"), DECODER_CONVOLUTIONS)
+@pytest.mark.parametrize("batch", [1, 2, 4, 8, 16])
+def test_tiles_divide_the_work_and_fit(
+    batch: int, size: int, channels: int, outputs: int, kernel: int, shared: int
+) -> None:
+    from kernels.flat_convolution_triton import tile_for
+
+    for modulation in (False, True):
+        tile = tile_for(
+            FlatShape(batch, size, size), channels, outputs, kernel, modulation=modulation, shared_bytes=shared
+        )
+        assert outputs % tile.outputs == 0 and channels % tile.depth == 0
+        assert tile.stages * (tile.rows + tile.outputs) * tile.depth * 2 + 2048 <= shared
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -13,10 +13,17 @@ from torch import Tensor
 from engines.cuda_graphs import BUCKETS, BucketedGraph
 from engines.ditto.fast.dense_motion import SourceTensors
 from engines.ditto.fast.render import FastRender
+from kernels.errors import LiveAnchorError
 from kernels.sparse_motion import FEATURES
 
 _log = structlog.get_logger(__name__)
 VOLUME = (16, 64, 64, 32)
+
+
+class KernelsNotCompiledError(LiveAnchorError):
+    """The kernels cannot be compiled or launched here; the text has the compiler's first line."""
+
+    code = "kernels_not_compiled"
 
 
 class FastRenderRuntime:
@@ -51,9 +58,24 @@ class FastRenderRuntime:
             return self._module.source(volume.to(self._device))
 
     def prepare(self) -> None:
-        """Compile and capture everything now, so that no request waits for it."""
+        """Compile and capture everything now, so that no request waits for it.
+
+        Raises:
+            KernelsNotCompiledError: This GPU or this machine's compiler does not take them.
+        """
         if self._device.type != "cuda":
             return
+        if importlib.util.find_spec("triton") is None:
+            self._capture()  # over plain torch operators
+            return
+        from triton.errors import TritonError
+
+        try:
+            self._capture()
+        except TritonError as error:
+            raise KernelsNotCompiledError(str(error).strip().splitlines()[0][:200]) from error
+
+    def _capture(self) -> None:
         begin = time.monotonic()
         with torch.inference_mode(), torch.cuda.device(self._device):
             if importlib.util.find_spec("triton") is not None:
