@@ -22,17 +22,21 @@ def spoken(index: int, samples: int = 640) -> VoiceTick:
     return VoiceTick(np.zeros(samples, np.float32), index * samples, False)
 
 
-def test_a_voice_tick_of_40_ms_leaves_as_two_packets_20_ms_apart() -> None:
+def test_a_voice_tick_of_40_ms_leaves_as_two_packets_20_ms_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body() -> None:
         hub = LiveHub(grey_canvas(), 25, ENCODER, RTC)
         queue = hub.subscribe("audio")
-        loop = asyncio.get_running_loop()
+        loop, said, say = asyncio.get_running_loop(), [], hub._thread.say
+
+        def record(tick: VoiceTick) -> None:
+            said.append((loop.time(), tick.pts_samples, len(tick.pcm)))
+            say(tick)
+
+        monkeypatch.setattr(hub._thread, "say", record)
         hub.voice(spoken(0))
-        began = loop.time()
-        first = await queue.get()
-        assert len(queue) == 0
-        second = await queue.get()
-        assert loop.time() - began >= 0.015
+        assert len(said) == 1
+        first, second = await queue.get(), await queue.get()
+        assert [one[1:] for one in said] == [(0, 320), (320, 320)] and said[1][0] - said[0][0] >= 0.015
         assert second.timestamp - first.timestamp == 960
         await hub.close()
 
