@@ -97,4 +97,7 @@ def assert_golden(stored: Mapping[str, np.ndarray], name: str, value: torch.Tens
         error = np.abs(sample - stored[f"{name}__sample"]).max()
         stats = [array.mean(dtype=np.float64), array.std(dtype=np.float64), array.min(), array.max()]
         np.testing.assert_allclose(stats, stored[f"{name}__stats"], atol=gate, err_msg=name)
+    if f"{name}__chan_mean" in stored and array.ndim > 1:
+        means = array.mean(axis=(0, *range(2, array.ndim)), dtype=np.float64)
+        np.testing.assert_allclose(means, stored[f"{name}__chan_mean"].reshape(-1), atol=gate, err_msg=name)
     assert error <= gate, f"{name}: off by {error:.2e}, gate {gate:.0e}"

@@ -35,7 +35,14 @@ def test_one_prediction(lmdm: Lmdm, timestep: int) -> None:
     cond_frame, cond = normal("lmdm/cond_frame", (1, 265), 0.5), normal("lmdm/cond", (1, 80, 1103), 0.5)
     t, stored = torch.tensor([timestep]), golden("lmdm")
     with torch.inference_mode():
-        assert_golden(stored, f"x_start_t{timestep}", lmdm(x, cond_frame, cond, t), MAX_ERROR)
+        x_start = lmdm(x, cond_frame, cond, t)
+        assert_golden(stored, f"x_start_t{timestep}", x_start, MAX_ERROR)
+        grows = 1 / float(
+            stored["sqrt_recipm1_alphas_cumprod"][timestep]
+        )  # by this an error of x_start shows in the noise
+        if grows < 100:
+            noise = ((1 / alphas_cumprod()[timestep]).sqrt() * x - x_start) * grows
+            assert_golden(stored, f"pred_noise_t{timestep}", noise, 2 * MAX_ERROR * max(1.0, grows))
         cache = lmdm.encode_condition(cond_frame, cond, t)
         conditional, unconditional = lmdm.denoise_branches(x, 0, cache).chunk(2)
         assert_golden(stored, f"cond_t{timestep}", conditional, MAX_ERROR)

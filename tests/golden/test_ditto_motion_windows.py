@@ -13,7 +13,7 @@ import torch
 from engines.diffusion import ddim_sample, ddim_steps
 from kernels.errors import InvalidInputError
 from pipeline.ditto.condition import Condition, emotion_sequence
-from pipeline.ditto.motion_fields import to_vector
+from pipeline.ditto.motion_fields import mirror_index, to_vector
 from pipeline.ditto.motion_windows import OnlineMotion, Sampler, WindowSettings, offline_motion
 from pipeline.types import F32
 from tests.golden.support import FILL, SALT, filled, golden, motion_info, normal
@@ -71,11 +71,14 @@ class Recorder:
 
     def __init__(self, sample: Callable[[int, F32, F32], F32]) -> None:
         self.condition_frames: list[F32] = []
+        self.condition_stats: list[list[float]] = []
         self._sample = sample
 
     def __call__(self, condition_frame: F32, conditions: F32) -> F32:
         assert conditions.shape == (80, 1103)
         self.condition_frames.append(condition_frame)
+        of = conditions.astype(np.float64)
+        self.condition_stats.append([of.mean(), of.std(), of.min(), of.max()])
         return self._sample(len(self.condition_frames) - 1, condition_frame, conditions)
 
 
@@ -92,6 +95,22 @@ def assert_stored(stored: Mapping[str, Any], name: str, what: str, made: F32, ga
     stride = int(stored[f"{name}__{what}__stride"])
     np.testing.assert_allclose(made.reshape(-1)[::stride], stored[f"{name}__{what}"], atol=gate, err_msg=what)
     np.testing.assert_allclose(made.mean(axis=1), stored[f"{name}__{what}__frame_mean"], atol=gate)
+
+
+def assert_scenario(
+    stored: Mapping[str, Any], name: str, scenario: Scenario, sample: Recorder, motion: F32, gate: float
+) -> None:
+    """Everything that is stored of a run: what every window was given, what came out, which source frame each output belongs to."""
+    settings = WindowSettings(scenario.overlap, name.startswith(("on", "net_on")))
+    assert (settings.fuse_frames, settings.new_frames) == (
+        stored[f"{name}__fuse_length"],
+        stored[f"{name}__valid_clip_len"],
+    )
+    assert_stored(stored, name, "kp_conds", np.stack(sample.condition_frames), gate)
+    np.testing.assert_allclose(sample.condition_stats, stored[f"{name}__aud_cond_stats"], atol=1e-5, rtol=1e-5)
+    assert_stored(stored, name, "motion", motion, gate)
+    shown = [mirror_index(i, scenario.n_source) for i in range(len(motion))]
+    assert shown == stored[f"{name}__frame_idx"].tolist()
 
 
 def features(name: str, frames: int) -> F32:
@@ -117,12 +136,7 @@ def test_offline(name: str) -> None:
     condition, source, settings = prepare(name, scenario, online=False)
     rows = condition.rows(features(name, scenario.items[0]), 0)
     motion = offline_motion(rows, source, settings, sample)
-    assert (settings.fuse_frames, settings.new_frames) == (
-        stored[f"{name}__fuse_length"],
-        stored[f"{name}__valid_clip_len"],
-    )
-    assert_stored(stored, name, "kp_conds", np.stack(sample.condition_frames), MAX_ERROR)
-    assert_stored(stored, name, "motion", motion, MAX_ERROR)
+    assert_scenario(stored, name, scenario, sample, motion, MAX_ERROR)
 
 
 @pytest.mark.parametrize("name", list(ONLINE))
@@ -130,8 +144,7 @@ def test_online(name: str) -> None:
     stored, sample = golden("audio2motion_online_stub"), stub(name)
     motion, counts, online = run_online(name, ONLINE[name], sample)
     assert counts == stored[f"{name}__emitted_after_item"].tolist()
-    assert_stored(stored, name, "kp_conds", np.stack(sample.condition_frames), MAX_ERROR)
-    assert_stored(stored, name, "motion", motion, MAX_ERROR)
+    assert_scenario(stored, name, ONLINE[name], sample, motion, MAX_ERROR)
     np.testing.assert_allclose(online.d0, stored[f"{name}__d0"], atol=MAX_ERROR)
 
 
@@ -163,15 +176,18 @@ def network(lmdm: Any, name: str) -> Recorder:
 
 def test_offline_with_the_network(lmdm: Any) -> None:
     stored, sample = golden("audio2motion_offline_net"), network(lmdm, "net_off")
-    condition, source, settings = prepare("net_off", Scenario((120,), 10), online=False)
+    scenario = Scenario((120,), 10)
+    condition, source, settings = prepare("net_off", scenario, online=False)
     motion = offline_motion(condition.rows(features("net_off", 120), 0), source, settings, sample)
-    assert_stored(stored, "net_off", "motion", motion, 5e-4)
+    assert_scenario(stored, "net_off", scenario, sample, motion, 5e-4)
 
 
 def test_online_with_the_network(lmdm: Any) -> None:
     stored, sample = golden("audio2motion_online_net"), network(lmdm, "net_on")
-    motion, _, _ = run_online("net_on", Scenario((5,) * 7, 70, 4, 1, RESET), sample)
-    assert_stored(stored, "net_on", "motion", motion, 5e-4)
+    scenario = Scenario((5,) * 7, 70, 4, 1, RESET)
+    motion, _, online = run_online("net_on", scenario, sample)
+    assert_scenario(stored, "net_on", scenario, sample, motion, 5e-4)
+    np.testing.assert_allclose(online.d0, stored["net_on__d0"], atol=5e-4)
 
 
 def test_overlap_must_leave_new_frames() -> None:

@@ -13,10 +13,10 @@ from pipeline.ditto.condition import Condition, emotion_sequence
 from pipeline.ditto.crop_geometry import crop_matrices, face_square, transform_points
 from pipeline.ditto.eye_state import eye_ball, eye_open
 from pipeline.ditto.feature_windows import keep_frames, offline_features, online_windows
-from pipeline.ditto.motion_fields import mirror_index
+from pipeline.ditto.motion_fields import mirror_index, to_vector
 from pipeline.ditto.put_back import blend_mask, put_back
 from pipeline.types import F32
-from tests.golden.support import FILL, SALT, golden
+from tests.golden.support import FILL, SALT, golden, motion_info
 
 
 @pytest.fixture
@@ -55,6 +55,14 @@ def test_condition_rows(
     made = condition(source, n_source, emotion).rows(np.zeros((rows, 1024), np.float32), first)
     assert made.shape == (rows, 1103) and made.dtype == np.float32
     np.testing.assert_allclose(made[:, -79:], cond[f"cond_{name}__tail79"], atol=1e-6)
+
+
+def test_a_reference_character_takes_the_avatar_s_place(cond: Mapping[str, np.ndarray]) -> None:
+    rows = condition("cond/ch", 1, 4).rows(np.zeros((80, 1024), np.float32), 0)
+    np.testing.assert_allclose(rows[:, -79:], cond["cond_ch_info__tail79"], atol=1e-6)
+    character = motion_info("cond/ch/x_s/0")
+    vector = np.concatenate([to_vector(character), character["kp"][0]])
+    np.testing.assert_allclose(vector, cond["cond_ch_info__x_s_info_0"], atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "emotion"), [("4", 4), ("0", 0), ("7", 7), ("3_4", [3, 4])])
@@ -117,6 +125,17 @@ def test_crop_geometry(
     cut = cv2.warpAffine(picture, matrices.to_crop[:2], (side, side), flags=cv2.INTER_LINEAR)
     error = np.abs(cut.reshape(-1)[::17].astype(int) - crop[f"{name}__img_sample_s17"])
     assert error.max() <= 2
+    if side == 512:
+        small = cv2.resize(cut, (256, 256), interpolation=cv2.INTER_AREA)
+        error = np.abs(small.reshape(-1)[::13].astype(int) - crop[f"{name}__img256_sample_s13"])
+        assert error.max() <= 2
+
+
+def test_points_go_to_the_crop_and_back(crop: Mapping[str, np.ndarray]) -> None:
+    points = crop["lmk203_512__pts"]
+    matrices = crop_matrices(face_square(points, scale=2.3, shift_down=-0.125), 512, turn=True)
+    back = transform_points(transform_points(points, matrices.to_crop), matrices.to_image)
+    np.testing.assert_allclose(back, points, atol=1e-2)
 
 
 def test_crop_refuses_other_landmarks() -> None:
@@ -136,6 +155,8 @@ def test_put_back() -> None:
     np.testing.assert_allclose(mask[256], stored["mask_row256"], atol=1e-6)
     np.testing.assert_allclose(mask[:, 10], stored["mask_col10"], atol=1e-6)
     np.testing.assert_allclose(np.diagonal(mask), stored["mask_diag"], atol=1e-6)
+    assert mask.shape == tuple(stored["mask_shape"])[:2]
+    np.testing.assert_allclose(mask.reshape(-1)[::101], stored["mask_sample_s101"].reshape(-1), atol=1e-6)
     frame = FILL.int_image("putback/frame", 480, 640, 3, SALT)
     rendered = FILL.uniform("putback/render", (64, 64, 3), SALT, 0.0, 255.0).repeat(8, axis=0).repeat(8, axis=1)
     made = put_back(frame, rendered, stored["M_c2o"].astype(np.float32))
