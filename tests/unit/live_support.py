@@ -162,7 +162,8 @@ def mark_of(tick: VideoTick) -> float | None:
 def spoken_frame(tick: VideoTick) -> float | None:
     """The frame of speech that a picture shows; None for others."""
     mark = mark_of(tick)
-    return None if mark is None or mark < SPOKEN_FROM else mark - SPOKEN_FROM
+    spoken = mark is not None and SPOKEN_FROM <= mark < 10 * SPOKEN_FROM  # beyond lies the avatar's still picture
+    return mark - SPOKEN_FROM if mark is not None and spoken else None
 
 
 @dataclass
