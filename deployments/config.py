@@ -24,13 +24,6 @@ DEPLOYMENT_NAMES = {
 }
 """Settings field -> name of the Ray Serve deployment."""
 
-LIVE_REGISTRY: dict[str, Any] = {
-    "name": "live_registry",
-    "actor_class": "deployments.live_registry_actor:LiveRegistry",
-    "actor_options": {"num_cpus": 0},
-}
-"""The actor beside `SessionHost` that knows where each live session is; as Ray Serve spells it."""
-
 AFFINITY_ROUTER = "deployments.avatar_router:AvatarRouter"
 
 

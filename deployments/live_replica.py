@@ -12,13 +12,14 @@ from ray import serve
 from ray.exceptions import RayActorError
 from ray.serve import metrics
 
-from deployments.config import LIVE_REGISTRY, SessionHostSettings
+from deployments.config import SessionHostSettings
 from deployments.direct_call import own_full_name
 from deployments.errors import plain
 from deployments.graph_stages import GraphStages, StageHandles
 from deployments.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
 from deployments.live_errors import NoCapacityError, SessionNotFoundError
 from deployments.live_registry import BEAT_S
+from deployments.live_registry_actor import registry_of
 from deployments.live_sessions import LiveSessions
 from deployments.stage_worker import replica_id
 from kernels.errors import InvalidInputError, LiveAnchorError
@@ -63,7 +64,9 @@ class LiveReplica:
         self._check_fps = check_fps
         self._clock = clock
         self._name = own_full_name()
+        self._app = str(serve.get_replica_context().app_name)
         self._sessions: LiveSessions | None = None
+        self._actor: Any = None
         self._making = asyncio.Lock()
         self._beating: asyncio.Task[None] | None = None
         self._log = structlog.get_logger("liveanchor.live")
@@ -186,10 +189,11 @@ class LiveReplica:
         while True:
             try:
                 await self._registry().beat.remote(self._name, sessions.ids)
-            except (RayActorError, ValueError) as error:  # it is being started again
+            except RayActorError as error:
                 self._log.warning("registry_away", reason=type(error).__name__)
+                self._actor = None  # the next beat makes another where this one does not come back
             await asyncio.sleep(BEAT_S)
 
     def _registry(self) -> Any:
-        """Asked for anew each time: the actor may have been started again."""
-        return serve.get_deployment_actor(LIVE_REGISTRY["name"])
+        self._actor = self._actor or registry_of(self._app)
+        return self._actor

@@ -8,7 +8,7 @@ from ray import serve
 from ray.serve import Application
 
 from deployments.audio_features import AudioFeaturesReplica
-from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES, LIVE_REGISTRY
+from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES
 from deployments.motion_diffusion import MotionDiffusionReplica
 from deployments.renderer import RendererReplica
 from deployments.rife import RifeReplica
@@ -39,6 +39,5 @@ def build_app(args: AppConfig) -> Application:
         ),
         bind("rife", RifeReplica, args.stage("rife")),
         args.session_host(),
-        deployment_actors=[LIVE_REGISTRY],
     )
     return bind("ingress", IngressReplica, host, args.ingress())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES, LIVE_REGISTRY
+from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES
 from serve_app.config import AppConfig
 
 APP_NAME = "liveanchor"
@@ -45,8 +45,6 @@ def serve_document(config: AppConfig, host: str, port: int) -> dict[str, Any]:
         options = {"name": DEPLOYMENT_NAMES[name], **one.serve_options()}
         if name == "renderer":
             options["request_router_config"] = {"request_router_class": AFFINITY_ROUTER}
-        if name == "session_host":
-            options["deployment_actors"] = [LIVE_REGISTRY]
         deployments.append(options)
     return {
         "proxy_location": "EveryNode",

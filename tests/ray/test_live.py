@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -114,9 +113,7 @@ def test_silence_costs_no_neural_call_and_nothing_is_written(graph: Graph, home:
                 return drawn
 
             await eventually(loop_is_drawn)
-            before = {
-                name: sum(one.calls for one in graph.stage_stats(name)) for name in ("AudioFeatures", "MotionDiffusion")
-            }
+            before = await asyncio.to_thread(neural_calls, graph)
             await http.post(f"{url}/speak", files={"audio": speech_wav(1.0)})
             written: set[str] = set()
             for _ in range(20):
@@ -127,12 +124,16 @@ def test_silence_costs_no_neural_call_and_nothing_is_written(graph: Graph, home:
             await asyncio.sleep(1.0)
             later = (await http.get(f"{url}/stats")).json()
             assert later["stage_calls"] == one["stage_calls"] and later["frames"] > one["frames"]
-            after = {name: sum(one.calls for one in graph.stage_stats(name)) for name in before}
+            after = await asyncio.to_thread(neural_calls, graph)
             assert all(after[name] > before[name] for name in before)
             assert not written, "a session writes to no file but logs"
             await http.delete(url)
 
     run(body)
+
+
+def neural_calls(graph: Graph) -> dict[str, int]:
+    return {name: sum(one.calls for one in graph.stage_stats(name)) for name in ("AudioFeatures", "MotionDiffusion")}
 
 
 async def quiet(http: httpx.AsyncClient, url: str) -> bool:
@@ -164,7 +165,7 @@ def _allowed(target: str) -> bool:
 def test_a_killed_host_ends_its_sessions_with_a_clear_word(graph: Graph) -> None:
     async def body() -> None:
         async with session(graph, drive="mic") as (http, _, url):
-            graph.kill("SessionHost")
+            await asyncio.to_thread(graph.kill, "SessionHost")
             lost = await http.get(f"{url}/stats")
             assert_problem(lost, 404, "session_lost")
             assert_problem(await http.post(f"{url}/interrupt"), 404, "session_lost")
@@ -181,11 +182,12 @@ def test_a_killed_stage_replica_does_not_end_a_session(graph: Graph, deployment:
         async with session(graph) as (http, client, url):
             await http.post(f"{url}/speak", files={"audio": speech_wav(6.0)})
             await eventually(lambda: is_speaking(http, url))
-            for pid in graph.pids(deployment):
-                os.kill(pid, signal.SIGKILL)
+            await asyncio.to_thread(graph.kill, deployment)
             seen = len(client.pictures)
             await until(lambda: len(client.pictures) > seen + 50, 60)
-            wait_for("a new replica", lambda: len(graph.replicas(deployment)) == 1 and graph.pids(deployment), 60)
+            await asyncio.to_thread(
+                wait_for, "a new replica", lambda: len(graph.replicas(deployment)) == 1 and graph.pids(deployment), 60
+            )
             await http.post(f"{url}/interrupt")
             before = (await http.get(f"{url}/stats")).json()["stage_calls"]
             await http.post(f"{url}/speak", files={"audio": speech_wav(1.0)})
@@ -206,8 +208,8 @@ async def is_speaking(http: httpx.AsyncClient, url: str) -> bool:
 def test_a_session_lives_through_a_rolling_change_and_can_still_be_ended(graph: Graph) -> None:
     async def body() -> None:
         async with session(graph) as (http, client, url):
-            old = set(graph.pids("SessionHost"))
-            graph.change_args({"limits": {"max_jobs": 63}})
+            old = set(await asyncio.to_thread(graph.pids, "SessionHost"))
+            await asyncio.to_thread(graph.change_args, {"limits": {"max_jobs": 63}})
             await asyncio.to_thread(
                 wait_for,
                 "new hosts",
