@@ -87,7 +87,7 @@ class LiveHub:
         echo: Whether the voice is sent.
         session_id: For the thread's name.
         clock: Monotonic seconds.
-        wall_clock: Unix seconds, read once, for the sender reports.
+        wall_clock: Unix seconds, for the sender reports.
         selector: Opens encoders.
         on_failure: Called on the loop when encoding failed for good.
 
@@ -120,6 +120,7 @@ class LiveHub:
         self._wall_clock = wall_clock
         self._on_failure = on_failure
         self._epoch_ntp: int | None = None
+        self._epoch_told = False
         self._queues: dict[MediaKind, list[PacketQueue]] = {"video": [], "audio": []}
         self._listeners: list[Callable[[LiveEvent], None]] = []
         self._rate = BitrateControl(rtc.min_kbps, rtc.max_kbps, rtc.start_kbps, clock)
@@ -141,14 +142,17 @@ class LiveHub:
             clock,
         )
 
-    @property
     def epoch_ntp(self) -> int | None:
-        """Media time 0 as a 64-bit NTP time (RFC 5905, section 6), the same for picture and voice; None before a tick."""
+        """Media time 0 as a 64-bit NTP time (RFC 5905, section 6), the same for picture and voice; None before a tick.
+
+        Until it is first asked for, that is until the first sender report, the tick that was least late decides; then it stays.
+        """
+        self._epoch_told = self._epoch_ntp is not None
         return self._epoch_ntp
 
     def video(self, tick: VideoTick) -> None:
         """See `LiveSink.video`."""
-        self._begin(tick.pts_s)
+        self._place(tick.pts_s)
         self._target_kbps = self._rate.target_kbps()
         self._thread.show(tick)
 
@@ -262,9 +266,10 @@ class LiveHub:
             self._rest_timer.cancel()
             self._rest_timer = None
 
-    def _begin(self, pts_s: float) -> None:
-        if self._epoch_ntp is None:
-            self._epoch_ntp = int((self._wall_clock() - pts_s + NTP_UNIX_OFFSET_S) * 2**32)
+    def _place(self, pts_s: float) -> None:
+        if not self._epoch_told:
+            epoch = int((self._wall_clock() - pts_s + NTP_UNIX_OFFSET_S) * 2**32)
+            self._epoch_ntp = epoch if self._epoch_ntp is None else min(self._epoch_ntp, epoch)
 
     def _publish(self, kind: MediaKind, units: list[EncodedUnit]) -> None:
         self._on_loop(lambda: self._deliver(kind, units))

@@ -217,7 +217,7 @@ class LivePeer:
             transceiver.sender.replaceTrack(track)
             self._tracks[kind] = track
             events = self._video_events() if kind == "video" else SenderEvents()
-            self._hooks[kind] = SenderHook(transceiver.sender, lambda: self._hub.epoch_ntp, events, self._clock)
+            self._hooks[kind] = SenderHook(transceiver.sender, self._hub.epoch_ntp, events, self._clock)
 
     def _video_events(self) -> SenderEvents:
         def sent(unit: EncodedUnit) -> None:

@@ -221,10 +221,9 @@ class SenderHook:
         return RTCEncodedFrame(list(unit.payloads), unit.timestamp, None)  # type: ignore[arg-type]  # no audio level known
 
     async def _send_reports(self, packets: list[Any]) -> None:
-        epoch = self.epoch_ntp()
         for packet in packets:
             if isinstance(packet, aiortc.rtp.RtcpSrPacket):
-                if self._origin is None or self._last is None or epoch is None:
+                if self._origin is None or self._last is None or (epoch := self.epoch_ntp()) is None:
                     return  # nothing sent yet: a report would tie the clocks wrongly
                 ahead = (packet.sender_info.rtp_timestamp - self._origin - self._last) & MASK_32
                 media = self._last + (ahead if ahead < 2**31 else ahead - 2**32)

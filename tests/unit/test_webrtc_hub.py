@@ -71,15 +71,18 @@ def test_20_ms_ticks_are_not_cut_and_nobody_listening_means_no_work() -> None:
     asyncio.run(body())
 
 
-def test_the_epoch_is_media_time_zero_and_never_moves() -> None:
+def test_the_epoch_is_media_time_zero_by_the_least_late_tick_and_stays_once_told() -> None:
     async def body() -> None:
-        hub = LiveHub(grey_canvas(), 25, ENCODER, RTC, wall_clock=lambda: 1_000_000.0)
-        assert hub.epoch_ntp is None
-        hub.video(VideoTick(25, 1.0, numbered_rect(25)))
-        epoch = hub.epoch_ntp
-        assert epoch == (999_999 + 2_208_988_800) << 32
-        hub.video(VideoTick(26, 1.04, None))
-        assert hub.epoch_ntp == epoch
+        late = iter([0.5, 0.0, 0.25, 0.0])
+        times = iter([1_000_000.0, 1_000_000.25, 1_000_000.5, 1_000_000.75])
+        hub = LiveHub(grey_canvas(), 4, ENCODER, RTC, wall_clock=lambda: next(times) + next(late))
+        assert hub.epoch_ntp() is None
+        for index in range(3):
+            hub.video(VideoTick(4 + index, 1 + index / 4, None))
+        assert hub.epoch_ntp() == (999_999 + 2_208_988_800) << 32
+        hub._wall_clock = lambda: 0.0
+        hub.video(VideoTick(8, 2.0, None))
+        assert hub.epoch_ntp() == (999_999 + 2_208_988_800) << 32
         await hub.close()
 
     asyncio.run(body())
