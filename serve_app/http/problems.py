@@ -91,11 +91,11 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "no_common_codec": ProblemKind(406, "The offer has no codec that this service sends"),
     "unknown_viewer": ProblemKind(404, "There is no such viewer"),
     "peer_closed": ProblemKind(410, "The connection has ended"),
-    "too_many_viewers": ProblemKind(503, "The session has all the viewers that it may have"),
+    "too_many_viewers": ProblemKind(503, "The session has all the viewers that it may have", _LATER),
     "wrong_drive": ProblemKind(409, "The session is driven by something else"),
     "audio_in_use": ProblemKind(409, "Somebody else already speaks in this session"),
     "queue_full": ProblemKind(409, "As much speech waits in this session as it takes"),
-    "no_capacity": ProblemKind(503, "There is no room for one more live session"),
+    "no_capacity": ProblemKind(503, "There is no room for one more live session", _LATER),
     # later
     "overloaded": ProblemKind(503, "The service has as much work as it takes", _LATER),
     "not_ready": ProblemKind(503, "The service is not ready yet", _LATER),
