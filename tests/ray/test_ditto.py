@@ -1,57 +1,122 @@
-"""The graph with `family: ditto` on a CPU: a fake folder in the full public layout, one frame of a file job."""
+"""The graph with `family: ditto` on a CPU: a fake folder in the full public layout, a frame of a file in each of two modes."""
 
 from __future__ import annotations
 
+import asyncio
 import io
 import shutil
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
+from typing import Any
 
 import av
 import httpx
 import pytest
 
-from tests.ray.graph import Graph, speech_wav
+from deployments.jobs import FileJob, JobBytes, JobDone
+from deployments.payload import Payload
+from pipeline.config import FileMotion, SessionSettings
+from tests.ray.graph import Graph, speech_wav, wait_for
 from tests.unit.ditto_support import write_folder
 
 PREFIX = "/ditto"
 APP = "ditto"
+SPEECH = speech_wav(0.04)
 
 
 @pytest.fixture(scope="module")
-def url(graph: Graph, home: Path) -> Iterator[str]:
-    """Where the second application answers; it runs beside `mini` and is gone afterwards."""
-    from ray import serve
-
-    from serve_app.app import build_app
-    from serve_app.config import AppConfig
-
+def weights(home: Path) -> Iterator[Path]:
     folder = home / "ditto-checkpoints"
     write_folder(folder, steps=2)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def url(graph: Graph, weights: Path) -> Iterator[str]:
+    """Where the second application answers; it runs beside `mini` and is gone afterwards."""
+    from serve_app.cluster import details, submit
+    from serve_app.config import AppConfig
+    from serve_app.declare import serve_document
+
     names = ("ingress", "session_host", "audio_features", "motion_diffusion", "renderer", "rife")
     config = AppConfig.model_validate(
         {
-            "models": {"family": "ditto", "weights_dir": str(folder), "device": "cpu"},
+            "models": {"family": "ditto", "weights_dir": str(weights), "device": "cpu"},
             "deadlines": {"stage_call_s": 280},
             "deployments": {name: {"num_cpus": 0.02, "max_replicas": 1} for name in names},
         }
     )
-    serve.run(build_app(config), name=APP, route_prefix=PREFIX)
+    [second] = serve_document(config, "127.0.0.1", 1)["applications"]
+    second |= {"name": APP, "route_prefix": PREFIX}
+    submit(graph.cluster, {**graph.document, "applications": [*graph.document["applications"], second]})
+
+    def status() -> str:
+        found: str = details(graph.cluster)["applications"][APP]["status"]
+        assert found != "DEPLOY_FAILED", details(graph.cluster)["applications"][APP]["message"]
+        return found
+
+    wait_for("the second application runs", lambda: status() == "RUNNING", 300)
     yield f"{graph.url}{PREFIX}"
-    serve.delete(APP)
-    shutil.rmtree(folder, ignore_errors=True)
+    submit(graph.cluster, graph.document)
 
 
-@pytest.mark.timeout(600)
-def test_a_file_job_goes_through_the_graph(url: str) -> None:
+@pytest.fixture(scope="module")
+def local_ditto(url: str, weights: Path, home: Path) -> Iterator[Any]:
+    """motion -> the bytes of the file that one process makes (after the graph has drawn the default presenter)."""
+    from pipeline.audio_in import decode_audio
+    from pipeline.local import LocalPipeline
+
+    pipeline = LocalPipeline(family="ditto", weights=weights)
+
+    def make(motion: FileMotion) -> bytes:
+        out = home / "ditto.mp4"
+        pipeline.generate_file(decode_audio(SPEECH), out, pipeline.avatar(), SessionSettings(file_motion=motion))
+        return out.read_bytes()
+
+    yield make
+    pipeline.close()
+
+
+def picture(data: bytes) -> Any:
+    with av.open(io.BytesIO(data)) as container:
+        [frame] = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    return frame
+
+
+@pytest.mark.timeout(900)
+def test_a_file_job_goes_through_the_graph_with_offline_motion(url: str, local_ditto: Any) -> None:
     assert httpx.get(f"{url}/readyz", timeout=30).json() == {"status": "ready"}
-    answer = httpx.post(f"{url}/generate", files={"audio": ("a.wav", speech_wav(0.04))}, timeout=280)
+    answer = httpx.post(f"{url}/generate", files={"audio": ("a.wav", SPEECH)}, timeout=280)
     assert answer.status_code == 200, answer.text
-    with av.open(io.BytesIO(answer.content)) as container:
-        frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
-    assert len(frames) == 1 and frames[0].shape == (1280, 720, 3) and frames[0].std() > 10
+    assert picture(answer.content).shape == (1280, 720, 3) and picture(answer.content).std() > 10
+    assert answer.content == local_ditto("offline"), "bit for bit what one process makes"
+
+
+@pytest.mark.timeout(900)
+def test_a_file_job_goes_through_the_graph_with_a_live_session_s_motion(url: str, local_ditto: Any) -> None:
+    from ray import serve
+
+    handle: Any = serve.get_deployment_handle("SessionHost", APP).options(method_name="generate_stream", stream=True)
+
+    async def run() -> tuple[bytes, JobDone]:
+        pieces: dict[int, bytes] = {}
+        events: AsyncGenerator[Any, None] = handle.remote(
+            FileJob("live-1", Payload(SPEECH), None, SessionSettings(file_motion="low_latency"))
+        )
+        async for event in events:
+            if isinstance(event, JobBytes):
+                pieces[event.offset] = event.data
+        assert isinstance(event, JobDone)
+        return b"".join(pieces[offset] for offset in sorted(pieces)), event
+
+    data, done = asyncio.run(run())
+    assert done.stage_calls == {"audio_features": 1, "motion_diffusion": 2, "renderer": 1}, "set-up, then one hop"
+    assert picture(data).shape == (1280, 720, 3)
+    assert data == local_ditto("low_latency"), "bit for bit what one process makes"
 
 
 def test_what_the_family_cannot_do_is_refused(url: str) -> None:
-    answer = httpx.post(f"{url}/generate", files={"audio": ("a.wav", speech_wav(0.04))}, data={"fps": "50"}, timeout=60)
-    assert answer.status_code == 422 and "50" in answer.text
+    answer = httpx.post(f"{url}/generate", files={"audio": ("a.wav", SPEECH)}, data={"fps": "50"}, timeout=60)
+    assert answer.status_code == 422 and answer.json()["field"] == "fps"
+    assert "interpolated pictures" in answer.json()["detail"], answer.text
