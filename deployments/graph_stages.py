@@ -164,7 +164,7 @@ class GraphStages:
         session_id: Whose calls.
         budget_s: Time that each call gets.
         deadline: Point of `clock` after which no call is made or waited for.
-        epoch: Session epoch.
+        epoch: Session epoch; motion and render calls of a newer one raise it, so that the stages drop what is older.
         clock: Monotonic seconds.
 
     Attributes:
@@ -208,17 +208,20 @@ class GraphStages:
 
     async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
         """See `Stages`."""
+        self._epoch = max(self._epoch, carry.epoch)
         answer: tuple[MotionChunk, Carry] = await self._call("motion_diffusion", self._motion, rows, carry)
         return answer
 
     async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
         """See `Stages`."""
+        self._epoch = max(self._epoch, request.epoch)
         batch: Nv12RectBatch = await self._call("renderer", self._render, request)
         return batch
 
     def crops(self, request: RenderRequest) -> GraphCrops:
         """See `Stages`; the response stays un-awaited."""
         self.calls["renderer"] += 1
+        self._epoch = max(self._epoch, request.epoch)
         return GraphCrops(lambda: self._crops.remote(request, self._context("renderer")))
 
     async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:

@@ -20,6 +20,8 @@ TOLERANCE: Final = samples_of_ms(40)
 """A lead that is wrong by less is left alone."""
 SURPLUS_LIMIT: Final = samples_of_ms(200)
 """More than this is dropped at once, also while somebody speaks."""
+LONGEST_GAP: Final = samples_of_ms(1000)
+"""After a longer one the microphone was off, not late."""
 _RAMP: Final = np.linspace(0.0, 1.0, samples_of_ms(2.5), endpoint=False, dtype=np.float32)
 
 
@@ -59,7 +61,8 @@ class Microphone:
         if end <= now:  # what was to be heard now is not here: begin anew
             start = now + self.delay
             self._fresh = True
-        self.inserted += start - end if end > 0 else 0
+        if 0 < start - end < LONGEST_GAP and end > 0:
+            self.inserted += start - end
         self._shortage = 0
         if self._ramp or start > end:
             pcm = pcm.copy()
@@ -68,6 +71,12 @@ class Microphone:
             self._ramp = False
         self._timeline.write(start, pcm)
         self._watch(self._timeline.end - now - self.delay, now)
+
+    def grow(self, delay: int) -> None:
+        """Hear samples later from now on, also in the middle of a word."""
+        self._shortage += max(delay - self.delay, 0)
+        self.delay = max(delay, self.delay)
+        self._fresh = True
 
     def _trimmed(self, pcm: F32, now: int) -> F32:
         """The samples that are kept; the first of a block go where there are too many."""

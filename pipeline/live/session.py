@@ -38,6 +38,9 @@ CLOCK_STALL_S: Final = 0.5
 DEAD_AFTER_S: Final = 10.0
 """A session ends when a stage has failed for so long."""
 LOOP_RETRY_S: Final = 2.0
+LATE_TICKS: Final = 8
+LATE_WITHIN_S: Final = 3.0
+"""So many late pictures in so short a time: who speaks without a pause gets more time at once."""
 _CHAIN_RESERVE: Final = 1.25
 _CALL_RESERVE: Final = 1.25
 """Calls bound themselves by `stage_call_s`; one that does not is given up a little later."""
@@ -126,6 +129,7 @@ class LiveSession:
         self._tick_times: deque[float] = deque(maxlen=int(_RATE_WINDOW_S * self._grid.fps) + 1)
         self._fed: deque[tuple[float, int]] = deque()
         self._last_rect: Nv12Rect | None = None
+        self._late_ticks: deque[int] = deque(maxlen=LATE_TICKS)
         self._cut_until = 0
         self._last_speech = 0
         self._epoch = 0
@@ -325,7 +329,9 @@ class LiveSession:
 
     def _tick(self, tick: int) -> None:
         rect, late = self._performer.take(tick)
-        self._repeated += late
+        if late:
+            self._repeated += 1
+            self._late_ticks.append(tick)
         shown = None if rect is self._last_rect else rect
         self._last_rect = rect or self._last_rect
         video = VideoTick(tick, self._grid.pts_s(tick), shown, late)
@@ -414,11 +420,15 @@ class LiveSession:
         return int(min(self._stages.chain_s() * _CHAIN_RESERVE, 1.0) * SAMPLE_RATE_HZ)
 
     def _adapt_delay(self) -> None:
-        """Slower stages need more time; it is taken while nobody speaks."""
+        """Slower stages need more time; it is taken while nobody speaks, or when pictures come late again and again."""
         wanted = self._needed + max(self._margin, self._chain())
         change = wanted - self._microphone.delay
         if not self._mic.pending and (change > samples_of_ms(20) or change < -samples_of_ms(100)):
             self._microphone.delay = wanted
+        elif change > samples_of_ms(10) and len(self._late_ticks) == LATE_TICKS:
+            if self._tick_number - self._late_ticks[0] < LATE_WITHIN_S * self._grid.fps:
+                self._microphone.grow(wanted)
+            self._late_ticks.clear()
 
     def _only_pushed(self) -> None:
         if self._drive is not Drive.PUSH:

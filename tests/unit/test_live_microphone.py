@@ -227,3 +227,18 @@ def test_slower_stages_get_more_time_before_the_next_sentence() -> None:
             assert stage.session.stats().frames_repeated == before.frames_repeated
 
     run(scene())
+
+
+def test_who_speaks_without_a_pause_gets_more_time_when_lips_are_late() -> None:
+    async def scene() -> None:
+        clock = FakeClock()
+        stages = LiveFakeStages(clock, latency_s={"motion_diffusion": 0.04, "audio_features": 0.01, "renderer": 0.06})
+        async with live(Drive.MIC, stages=stages) as stage:
+            await stage.speak_into_microphone(tone(6.0))
+            before = stage.session.stats()
+            assert 0 < before.frames_repeated < 30 and before.delay_ms > 262.5 + 110
+            assert 40 <= before.input_inserted_ms <= 80
+            await stage.speak_into_microphone(tone(6.0))
+            assert stage.session.stats().frames_repeated == before.frames_repeated
+
+    run(scene())
