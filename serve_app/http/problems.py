@@ -15,6 +15,8 @@ from serve_app.http.errors import RangeError
 PROBLEM_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "/problems/"
 _SHOWN: Final = 200
+_ADVICE: Final = 600
+"""Sentences of ours that say what to do are longer than anything from outside that they may quote."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -145,10 +147,10 @@ def kind_of(error: LiveAnchorError) -> ProblemKind:
     return KINDS.get(code) or ProblemKind(422, code.replace("_", " ").capitalize())
 
 
-def shown(text: str) -> str:
+def shown(text: str, limit: int = _SHOWN) -> str:
     """Text from outside, safe to be shown: no control or direction characters, not too long."""
     clean = _CONTROL.sub("�", text)
-    return clean if len(clean) <= _SHOWN else clean[: _SHOWN - 1] + "…"
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
 def problem_response(error: LiveAnchorError, request_id: str, retry_after_s: float) -> JSONResponse:
@@ -192,7 +194,7 @@ def failure_response(request_id: str) -> JSONResponse:
 
 def _words(error: LiveAnchorError) -> str:
     if isinstance(error, InvalidInputError):
-        said = shown(error.detail) if error.detail else f"got {shown(error.got)}"
+        said = shown(error.detail, _ADVICE) if error.detail else f"got {shown(error.got)}"
         return f"{shown(error.field)}: {said} (allowed: {error.allowed})"
     return shown(str(error))
 
