@@ -56,7 +56,7 @@ class ClientOptions:
         speech_after_s: Silence before it.
         ppm: How much the microphone's clock is fast.
         loss: Share of packets dropped each way.
-        stamp_at: Left top of a stamped face in the picture; None where pictures carry no stamp.
+        stamp_at: Left top of a stamped face in the picture; None where pictures carry no stamp. A stamped server's own word counts.
         mouths: Keep pictures around each onset of speech and measure when the mouth opened.
         weights: Folder of the face mesh, for `mouths`.
         delete: Whether to DELETE the session at the end (else the connection is closed).
@@ -109,6 +109,7 @@ class LiveClient:
         self.options = options
         self._on_picture = on_picture
         self._seen = _Seen()
+        self._stamp_at = options.stamp_at
         self._clocks: dict[str, ReportClock] = {}
         self._speech = (
             SpeechTrack(options.speech, options.speech_after_s, options.ppm) if options.speech is not None else None
@@ -194,6 +195,8 @@ class LiveClient:
         self._answered_at = time.monotonic()
         self._seen.offer_answer_s = self._answered_at - began
         answer = response.json()
+        if "stamp_at" in answer:
+            self._stamp_at = (answer["stamp_at"][0], answer["stamp_at"][1])
         await pc.setRemoteDescription(RTCSessionDescription(answer["sdp"], answer["type"]))
         self._tasks.append(asyncio.create_task(ask_again(video.receiver)))
         for receiver in pc.getReceivers():
@@ -229,15 +232,15 @@ class LiveClient:
         seen.pictures_pts.append(frame.pts or 0)
         seen.wall_at.append(wall)
         self._first.set()
-        if self.options.stamp_at is not None:
+        if self._stamp_at is not None:
             plane = frame.planes[0]
             luma = np.frombuffer(memoryview(plane), np.uint8).reshape(frame.height, plane.line_size)
             if now - seen.pictures_at[0] >= self.options.warm_s:
-                gone = (int(wall * 1e6) - read_stamp(luma, *self.options.stamp_at)) & STAMP_MASK
+                gone = (int(wall * 1e6) - read_stamp(luma, *self._stamp_at)) & STAMP_MASK
                 seen.stamp_ms.append(gone / 1000)
             # A lost picture may leave a flash standing: only its first picture counts.
             last = seen.flashes_pts[-1] if seen.flashes_pts else -FLASHES_APART
-            if is_flash(luma, *self.options.stamp_at) and (frame.pts or 0) - last >= FLASHES_APART:
+            if is_flash(luma, *self._stamp_at) and (frame.pts or 0) - last >= FLASHES_APART:
                 seen.flashes_pts.append(frame.pts or 0)
         if self.options.mouths and self._speech is not None and self._speech.near_onset(now):
             seen.kept.append((now, np.asarray(frame.to_ndarray(), np.uint8)))

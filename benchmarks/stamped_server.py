@@ -63,8 +63,8 @@ class StampedServer:
         self.app.post("/stream/webrtc/offer")(self.offer)
         self.app.get("/usage")(self.usage)
 
-    async def offer(self, offer: Offer) -> dict[str, str]:
-        """Begin a session."""
+    async def offer(self, offer: Offer) -> dict[str, Any]:
+        """Begin a session; `stamp_at` says where the stamped face lies."""
         if self._own:
             hub = self._running_hub()
             peer = LivePeer(hub, self._rtc, on_microphone=self._hear)
@@ -73,7 +73,8 @@ class StampedServer:
         else:
             connection, sdp = await aiortc_encoder.answer(self._scene, self._began, offer.sdp, now_us)
             self._peers.append(connection)
-        return {"sdp": sdp, "type": "answer", "session_id": str(len(self._peers))}
+        place = [self._scene.rect.x, self._scene.rect.y]
+        return {"sdp": sdp, "type": "answer", "session_id": str(len(self._peers)), "stamp_at": place}
 
     async def usage(self) -> dict[str, Any]:
         """Processor time of this process, and what our path counted."""

@@ -87,7 +87,7 @@ async def serving(server: StampedServer) -> AsyncIterator[str]:
 @pytest.mark.parametrize("own", [True, False])
 def test_a_run_against_a_server(own: bool, tmp_path: Path) -> None:
     async def body() -> None:
-        scene = StampedScene(512, 512, 25)
+        scene = StampedScene(640, 600, 25)
         server = StampedServer(scene, 2000, own)
         speech = (0.3 * np.sin(np.arange(16_000) / 6)).astype(np.float32)
         async with serving(server) as url:
@@ -98,12 +98,11 @@ def test_a_run_against_a_server(own: bool, tmp_path: Path) -> None:
                 speech=speech,
                 speech_after_s=0.5,
                 loss=0.01,
-                stamp_at=(scene.rect.x, scene.rect.y),
                 delete=False,
             )
             report = await LiveClient(options).run()
             await server.close()
-        assert report["pictures"] > 20 and report["size"] == (512, 512)
+        assert report["pictures"] > 20 and report["size"] == (640, 600)
         assert 0 < report["stamp_ms"]["p50"] < 1000 and 0 < report["first_frame_ms"] < 3000
         if own:
             assert report["av_offset_ms"]["max_abs"] < 2.0
