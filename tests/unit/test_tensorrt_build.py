@@ -5,6 +5,8 @@ Running one needs a card that the library supports: `test_an_engine_runs_and_agr
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +14,26 @@ import pytest
 import torch
 from torch import nn
 
+from engines.ditto.dense_motion_core import DenseMotionCore
+from engines.ditto.fused_post_warp_decoder import FusedPostWarpDecoder
+from engines.networks import build
+from engines.networks.ditto.decoder import SpadeDecoder
+from engines.networks.ditto.warp_network import WarpNetwork
+from engines.tensorrt import load as load_module
 from engines.tensorrt import quantise
 from engines.tensorrt.build import BuildSettings, build_plan, profile_of
-from engines.tensorrt.catalogue import CATALOGUE, spec_of
+from engines.tensorrt.catalogue import CATALOGUE, EngineSpec, spec_of
 from engines.tensorrt.errors import EngineBuildError, EngineExportError, TensorRtMissingError
-from engines.tensorrt.export import export
+from engines.tensorrt.export import Graph, export
 from engines.tensorrt.hubert import find_hubert_plan, read_hubert
 from engines.tensorrt.library import Library, find_library
 from engines.tensorrt.load import EngineSettings, cached_plan, find_plan, load_or_build
 from engines.tensorrt.networks import network_of, random_weights
 from engines.tensorrt.quantise import find_fp8_plan, fp8_spec, quantise_fp8
 from engines.tensorrt.target import choose_target
+from engines.tensorrt.verify import compare
 from kernels.errors import InvalidInputError
+from tests.require import missing
 from tests.unit.tensorrt_support import TINY, Tiny, elsewhere, real_library
 
 
@@ -37,15 +47,64 @@ def one_thread_each() -> None:
     torch.set_num_threads(1)
 
 
+HEAVY = ("ditto/post_warp_decoder", "ditto/dense_motion_core")
+"""Minutes on a CPU at full size; `test_heavy_graphs_compute_their_networks` looks at them on small maps."""
+
+
+@pytest.mark.timeout(900)  # half a minute on a quiet core, many times that on a busy one
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_every_engine_is_built(name: str, library: Library, tmp_path: Path) -> None:
+def test_every_engine_is_built(name: str, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the graph that it is built from computes the network."""
     spec, module = spec_of(name), network_of(name, random_weights)
+    graphs: list[Graph] = []
+
+    def export_and_keep(spec: EngineSpec, module: nn.Module) -> Graph:
+        graphs.append(export(spec, module))
+        return graphs[-1]
+
+    monkeypatch.setattr(load_module, "export", export_and_keep)
     settings = EngineSettings(folder=tmp_path)
     plan = find_plan(spec, module, library, elsewhere(), settings)
     weights = sum(parameter.numel() for parameter in module.parameters()) * spec.dtype.itemsize
     assert plan.built and len(plan.data) > 0.5 * weights
     again = cached_plan(spec, module, library, elsewhere(), settings)
     assert again is not None and again.data == plan.data and not again.built
+    assert len(graphs) == 1  # the second look needed no export
+    if name not in HEAVY:
+        assert compare(spec, on_onnxruntime(spec, graphs[0]), module, spec.random_inputs(1), "cpu").passes(spec.gate)
+
+
+@pytest.mark.timeout(900)
+def test_heavy_graphs_compute_their_networks() -> None:
+    warp, decoder = build("ditto/warp_network"), build("ditto/decoder")
+    assert isinstance(warp, WarpNetwork) and isinstance(decoder, SpadeDecoder)
+    for name, module in (
+        ("ditto/post_warp_decoder", FusedPostWarpDecoder(warp, decoder)),
+        ("ditto/dense_motion_core", DenseMotionCore(warp.dense_motion_network, size=32)),
+    ):
+        spec = spec_of(name)
+        size = 16 if "decoder" in name else 32
+        ports = tuple(replace(port, shape=tuple(size if n == 64 else n for n in port.shape)) for port in spec.inputs)
+        small = replace(spec, inputs=ports)
+        run = on_onnxruntime(small, export(small, module))
+        assert compare(small, run, module, small.random_inputs(1), "cpu").passes(spec.gate)
+
+
+def on_onnxruntime(spec: EngineSpec, graph: Graph) -> Callable[..., tuple[torch.Tensor, ...]]:
+    try:
+        import onnxruntime
+    except ImportError:
+        missing("EXTRAS", "no onnxruntime: pip install 'liveanchor[onnx]'")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(graph.onnx, options, providers=["CPUExecutionProvider"])
+
+    def run_all(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        feeds = {port.name: value.numpy() for port, value in zip(spec.inputs, inputs, strict=True)}
+        return tuple(torch.from_numpy(value) for value in session.run(list(spec.outputs), feeds))
+
+    return run_all
 
 
 def test_what_is_not_in_the_cache_is_not_built_by_looking(library: Library, tmp_path: Path) -> None:
