@@ -92,10 +92,10 @@ class LiveVideo:
             ShapeError: Another size.
         """
         encoder = self._prepare(kbps)
-        force = self.key_due
-        if force:
-            self._key_wanted = False
-        return [self._packed(packet) for packet in encoder.encode(canvas, force_idr=force, pts=index)]
+        units = [self._packed(packet) for packet in encoder.encode(canvas, force_idr=self.key_due, pts=index)]
+        if any(unit.key for unit in units):
+            self._key_wanted = False  # whoever asked meanwhile gets this one
+        return units
 
     def close(self) -> None:
         """Free the encoder; harmless when repeated."""

@@ -118,6 +118,18 @@ def test_a_requested_key_comes_with_the_next_picture_but_not_twice_in_250_ms() -
     assert keys == [0, 10, 17, 30]
 
 
+def test_a_key_frame_that_comes_anyway_answers_the_request() -> None:
+    clock = Clock()
+    video = live_video(clock=clock)
+    keys = []
+    for index in range(64):
+        clock.now = 10.0 + index * 0.04
+        if index in (46, 48):
+            video.request_key()  # 46 is answered; 48 comes too soon after it, and the GOP of 2 s ends at 50 or 96
+        keys += [index for unit in video.encode(grey_canvas(), index, 2500) if unit.key]
+    assert keys[:2] == [0, 46] and len(keys) <= 3 and not video.key_due
+
+
 def test_a_bit_rate_changes_without_a_key_frame_and_a_large_change_with_one() -> None:
     side = 256
     pictures = [noisy(side, index) for index in range(12)]
