@@ -86,12 +86,15 @@ class MeteredStages:
         self._failed(stage)
 
     def chain_s(self) -> float:
-        """Seconds from samples to pictures: the slow tenth of recent calls, summed over the stages; 0 before the first."""
+        """Seconds from samples to pictures: the slow quarter of recent calls, summed over the stages; 0 before the first.
+
+        One stall says nothing.
+        """
         made = sum(self.calls.values())
         if made != self._chain_calls:
             self._chain_calls = made
             recent = [list(times)[-_RECENT:] for stage in _CHAIN if (times := self._times.get(stage))]
-            self._chain_s = float(sum(np.percentile(times, 90) for times in recent))
+            self._chain_s = float(sum(np.percentile(times, 75) for times in recent))
         return self._chain_s
 
     def percentiles_ms(self) -> dict[str, tuple[float, float]]:
