@@ -42,6 +42,8 @@ LATE_TICKS: Final = 8
 LATE_WITHIN_S: Final = 3.0
 """So many late pictures in so short a time: who speaks without a pause gets more time at once."""
 _CHAIN_RESERVE: Final = 1.25
+LONGEST_CHAIN_S: Final = 0.5
+"""Slower stages cost pictures, not time: people talk to each other."""
 _CALL_RESERVE: Final = 1.25
 """Calls bound themselves by `stage_call_s`; one that does not is given up a little later."""
 _RATE_WINDOW_S: Final = 2.0
@@ -417,7 +419,7 @@ class LiveSession:
         )
 
     def _chain(self) -> int:
-        return int(min(self._stages.chain_s() * _CHAIN_RESERVE, 1.0) * SAMPLE_RATE_HZ)
+        return int(min(self._stages.chain_s() * _CHAIN_RESERVE, LONGEST_CHAIN_S) * SAMPLE_RATE_HZ)
 
     def _adapt_delay(self) -> None:
         """Slower stages need more time; it is taken while nobody speaks, or when pictures come late again and again."""
