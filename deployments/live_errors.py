@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.errors import LiveAnchorError
+from kernels.errors import InvalidInputError, LiveAnchorError
 
 
 class SessionNotFoundError(LiveAnchorError):
@@ -118,3 +118,9 @@ class AudioInUseError(LiveAnchorError):
     def __str__(self) -> str:
         """One line."""
         return "another connection is already pushing speech into this session"
+
+
+class IceRestartError(InvalidInputError):
+    """Candidates of another ICE session than the offer's: a restart, which is not possible."""
+
+    code = "ice_restart"

@@ -26,6 +26,7 @@ from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.live.contracts import EndReason
 from pipeline.stages import StageInfo
 from pipeline.types import Avatar
+from pipeline.webrtc.warm_up import warm_up
 
 ACTIONS: Final = frozenset(
     {
@@ -77,6 +78,10 @@ class LiveReplica:
         self._metric_refused = metrics.Counter(
             "liveanchor_live_offers_refused", description="Offers that found no room."
         )
+
+    async def ready(self) -> None:
+        """Load what the first session would otherwise wait for."""
+        await self._ready()
 
     async def live(self, offer: LiveOffer) -> AsyncGenerator[LiveAnswer | LiveEnded, None]:
         """One session: its answer first, why it ended last. Cancelling ends the session."""
@@ -154,6 +159,7 @@ class LiveReplica:
         async with self._making:
             if self._sessions is None:
                 info = await self._stage_info()
+                await warm_up(self._settings.encoder)
                 self._sessions = LiveSessions(
                     self._settings,
                     self._stages_of,

@@ -15,7 +15,13 @@ from deployments.config import SessionHostSettings
 from deployments.event_log import EventLog
 from deployments.headroom import Headroom
 from deployments.live_calls import Interrupted, LiveAnswer, LiveOffer, NumberedEvent, Spoken
-from deployments.live_errors import AudioInUseError, SessionEndedError, SessionNotFoundError, WrongDriveError
+from deployments.live_errors import (
+    AudioInUseError,
+    IceRestartError,
+    SessionEndedError,
+    SessionNotFoundError,
+    WrongDriveError,
+)
 from deployments.live_session_stats import session_stats
 from deployments.timed_stages import TimedStages
 from kernels.rgb_to_nv12 import rgb_to_nv12
@@ -178,7 +184,8 @@ class LiveSessions:
 
     async def candidates(self, session_id: str, candidates: Sequence[dict[str, Any]]) -> None:
         """See `serve_app.http.live_host.LiveHost`."""
-        await self._entry(session_id).peer.add_candidates(_trickled(candidates))
+        entry = self._entry(session_id)
+        await entry.peer.add_candidates(_trickled(candidates, entry.offer.sdp))
 
     async def speak(self, session_id: str, audio: bytes) -> Spoken:
         """See `LiveHost`."""
@@ -245,7 +252,8 @@ class LiveSessions:
 
     async def view_candidates(self, session_id: str, viewer_id: str, candidates: Sequence[dict[str, Any]]) -> None:
         """See `LiveHost`."""
-        await self._entry(session_id).viewers.add_candidates(viewer_id, _trickled(candidates))
+        viewers = self._entry(session_id).viewers
+        await viewers.add_candidates(viewer_id, _trickled(candidates, viewers.offer_of(viewer_id)))
 
     def _make(self, offer: LiveOffer, stages: Stages, avatar: Avatar, canvas: Nv12Canvas) -> _Entry:
         settings = self._settings
@@ -342,7 +350,13 @@ def _waiting_s(session: LiveSession) -> float:
     return session.stats().queue_depths["speech_ms"] / 1000
 
 
-def _trickled(candidates: Sequence[dict[str, Any]]) -> list[TrickledCandidate | None]:
+def _trickled(candidates: Sequence[dict[str, Any]], offer_sdp: str) -> list[TrickledCandidate | None]:
+    for one in candidates:
+        ufrag = one.get("usernameFragment")
+        if ufrag and f"a=ice-ufrag:{ufrag}" not in offer_sdp.splitlines():
+            raise IceRestartError(
+                "candidates", "another ICE user name than the offer's", "those of the offer; make a new offer"
+            )
     found: list[TrickledCandidate | None] = [
         TrickledCandidate(one["candidate"], one["sdpMid"], one["sdpMLineIndex"]) for one in candidates
     ]

@@ -168,6 +168,7 @@ class SessionHostReplica:
         """
         try:
             self._info = await fetch_info(self._handles, self._settings.family, READY_S)
+            await self._live.ready()
         except (DeadlineExceededError, StageLostError) as error:
             raise NotReadyError("a stage does not answer yet") from error
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import Drive
+from pipeline.webrtc.sdp import TrickledCandidate, read_fragment
 from serve_app.http.body import JSON, FormShape, RawForm, body_pieces
 from serve_app.http.capacity import Hold
 from serve_app.http.errors import BodyMalformedError, MissingFieldError, UnsupportedBodyError
@@ -36,7 +37,7 @@ _CANDIDATE_KEYS: Final = {
     "usernameFragment": "usernameFragment",
 }
 _ALLOWED_CANDIDATES: Final = "a list of at most 64 objects {candidate, sdpMid, sdpMLineIndex}"
-_MID: Final = re.compile(r"a=mid:(\S{1,32})")
+_UFRAG: Final = re.compile(r"^a=ice-ufrag:(\S{1,256})", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def check_sdp(sdp: str) -> str:
 
 
 async def candidates_of(request: Request, settings: ApiSettings, hold: Hold) -> list[dict[str, Any]]:
-    """Trickled candidates as `{candidate, sdpMid, sdpMLineIndex}`; an empty list says that there are no more.
+    """Trickled candidates as `{candidate, sdpMid, sdpMLineIndex, usernameFragment}`; an empty list says that there are no more.
 
     Raises:
         InvalidInputError: The body or a field of it.
@@ -139,27 +140,29 @@ async def candidates_of(request: Request, settings: ApiSettings, hold: Hold) -> 
 
 
 def fragment_candidates(body: bytes) -> list[dict[str, Any]]:
-    """Candidates of an RFC 8840 fragment.
+    """Candidates of an RFC 8840 fragment, each with the fragment's ICE user name.
 
     Raises:
         BodyMalformedError: No fragment.
     """
     try:
-        lines = body.decode("utf-8").splitlines()
+        text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BodyMalformedError("body", "no UTF-8", "an SDP fragment (RFC 8840)") from error
-    found: list[dict[str, Any]] = []
-    mid: str | None = None
-    for line in lines:
-        if match := _MID.match(line):
-            mid = match.group(1)
-        elif line.startswith("a=candidate:"):
-            found.append({"candidate": line.removeprefix("a="), "sdpMid": mid, "sdpMLineIndex": None})
-    if not found and not any(line.startswith("a=") for line in lines):
+    if not any(line.startswith("a=") for line in text.splitlines()):
         raise BodyMalformedError("body", "no attribute line", "an SDP fragment (RFC 8840)")
-    if len(found) > MAX_CANDIDATES:
-        raise InvalidInputError("candidates", f"{len(found)} candidates", _ALLOWED_CANDIDATES)
-    return found
+    named = _UFRAG.search(text)
+    ufrag = named.group(1) if named else None
+    return [_candidate(one, ufrag) for one in read_fragment(text) if one is not None]
+
+
+def _candidate(one: TrickledCandidate, ufrag: str | None) -> dict[str, Any]:
+    return {
+        "candidate": one.candidate,
+        "sdpMid": one.sdp_mid,
+        "sdpMLineIndex": one.sdp_mline_index,
+        "usernameFragment": ufrag,
+    }
 
 
 def _json_candidates(value: object) -> list[dict[str, Any]]:
@@ -182,7 +185,10 @@ def _json_candidate(value: object) -> dict[str, Any]:
         raise InvalidInputError("candidates", f"sdpMid {mid!r}"[:80], "text or null")
     if not (line is None or (isinstance(line, int) and not isinstance(line, bool) and 0 <= line < MAX_CANDIDATES)):
         raise InvalidInputError("candidates", f"sdpMLineIndex {line!r}"[:80], "a small whole number or null")
-    return {"candidate": found["candidate"], "sdpMid": mid, "sdpMLineIndex": line}
+    ufrag = found.get("usernameFragment")
+    if not (ufrag is None or isinstance(ufrag, str)):
+        raise InvalidInputError("candidates", f"usernameFragment {ufrag!r}"[:80], "text or null")
+    return {"candidate": found["candidate"], "sdpMid": mid, "sdpMLineIndex": line, "usernameFragment": ufrag}
 
 
 def offer_body() -> dict[str, Any]:

@@ -91,6 +91,7 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "session_lost": ProblemKind(404, "The live session was lost"),
     "session_ended": ProblemKind(410, "The live session has ended"),
     "no_common_codec": ProblemKind(406, "The offer has no codec that this service sends"),
+    "ice_restart": ProblemKind(422, "An ICE restart is not possible"),
     "unknown_viewer": ProblemKind(404, "There is no such viewer"),
     "peer_closed": ProblemKind(410, "The connection has ended"),
     "too_many_viewers": ProblemKind(503, "The session has all the viewers that it may have", _LATER),

@@ -127,8 +127,8 @@ def test_candidates_come_as_json_or_as_a_fragment(served: Served) -> None:
     headers = {"Content-Type": "application/trickle-ice-sdpfrag"}
     assert patch(f"/stream/webrtc/{session}", content=fragment, headers=headers).status_code == 204
     assert served.host.live.sessions[session].candidates == [
-        {"candidate": line, "sdpMid": "0", "sdpMLineIndex": 0},
-        {"candidate": line, "sdpMid": "1", "sdpMLineIndex": None},
+        {"candidate": line, "sdpMid": "0", "sdpMLineIndex": 0, "usernameFragment": None},
+        {"candidate": line, "sdpMid": "1", "sdpMLineIndex": None, "usernameFragment": "x"},
     ]
     for bad in ({}, {"candidates": 5}, {"candidates": [{"x": 1}]}, {"candidates": [one | {"port": 1}]}):
         assert_problem(patch(f"/stream/webrtc/{session}", json=bad), 422, None, "candidates")

@@ -16,6 +16,7 @@ from deployments.errors import StageLostError
 from deployments.live_calls import LiveOffer
 from deployments.live_errors import (
     AudioInUseError,
+    IceRestartError,
     NoCapacityError,
     SessionEndedError,
     SessionNotFoundError,
@@ -217,6 +218,21 @@ def test_offers_that_fail_leave_nothing_and_take_no_place() -> None:
         await client.close()
 
     run(body, stages_of=stages_of)
+
+
+def test_candidates_of_another_ice_session_are_refused() -> None:
+    async def body(sessions: LiveSessions, told: Told) -> None:
+        client = Client()
+        await begin(sessions, client)
+        line = "candidate:1 1 udp 2130706431 192.0.2.1 50000 typ host"
+        one = {"candidate": line, "sdpMid": "0", "sdpMLineIndex": 0, "usernameFragment": "another"}
+        with pytest.raises(IceRestartError):
+            await sessions.candidates("s1", [one])
+        await sessions.candidates("s1", [one | {"usernameFragment": None}])
+        await sessions.candidates("s1", [])
+        await client.close()
+
+    run(body)
 
 
 def test_a_viewer_sees_the_same_session() -> None:
