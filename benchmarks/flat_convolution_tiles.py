@@ -2,7 +2,7 @@
 
 Batch of eight, fp16, random data, device time by graph replay; TFLOP/s count the convolution's own work, not the rows between
 lines. cuDNN's channels-last convolution of the same pictures, without what follows it, stands beside. The defaults are in
-`kernels.flat_convolution_triton.tile_for`.
+`kernels.flat_tiles.tile_for`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from torch import Tensor
 
 from benchmarks.gpu_timing import replayed_ms
 from kernels.flat_convolution import Normed, statistics_torch
-from kernels.flat_convolution_triton import Tile, convolve, modulate
+from kernels.flat_convolution_triton import convolve, modulate
 from kernels.flat_maps import FlatShape, to_flat
+from kernels.flat_tiles import Tile
 from kernels.triton_launch import compiling_in_parallel
 
 BATCH = 8

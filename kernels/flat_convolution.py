@@ -129,7 +129,8 @@ def flat_convolution_with_statistics(
     """`flat_convolution` without bias (instance norm removes it) and the statistics of its result."""
     _validate(x, weight, shape, kernel)
     if x.device.type != "cpu" and _triton_is_there():
-        from kernels.flat_convolution_triton import convolve, statistics
+        from kernels.flat_convolution_triton import convolve
+        from kernels.flat_statistics_triton import statistics
 
         out = convolve(x, weight, shape, kernel, None, 1.0, residual, None, 1, x.dtype)
         return out, statistics(out, shape)
