@@ -344,6 +344,9 @@ class Performer:
         self._phase = Phase.FADE
         self._spoken = None
         self._next = self._handled = first
+        if self._tentative:  # no picture of this speech was ever seen: the loop is what is shown
+            self._phase, self._owned = Phase.LOOP, None
+            self._score.clear()
 
     def _let_go(self, frame: int) -> None:
         """Nothing has come for too long: show the loop, from where it is most like the picture that was held."""

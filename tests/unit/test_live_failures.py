@@ -232,3 +232,23 @@ def test_a_sink_sees_every_tick_while_stages_fail() -> None:
             assert np.count_nonzero(heard) >= 47_000
 
     run(scene())
+
+
+def test_speech_that_was_never_seen_leaves_no_trace() -> None:
+    async def scene() -> None:
+        clock = FakeClock()
+        async with live(stages=LiveFakeStages(clock)) as stage:
+            stage.session.speak(tone(4.0))
+            await clock.advance(1.0)
+            stage.stages.broken.add("renderer")
+            await clock.advance(2.9)
+            stage.stages.broken.clear()
+            begin = len(stage.sink.videos)
+            await clock.advance(3.0)
+            marks = [mark_of(tick) for tick in stage.sink.videos[begin:]]
+            spoken = [mark for mark in marks if mark is not None and mark >= SPOKEN_FROM]
+            fading = [mark for mark in marks if mark is not None and 0 < mark < SPOKEN_FROM]
+            assert spoken, "speech came back"
+            assert len(fading) <= 4
+
+    run(scene())

@@ -325,3 +325,18 @@ def test_a_machine_that_stood_still_does_not_make_up_for_it() -> None:
             assert indices == list(range(len(indices))) and 49 <= len(indices) <= 53
 
     run(scene())
+
+
+def test_speech_that_waits_for_the_client_is_heard_from_its_beginning() -> None:
+    async def scene() -> None:
+        async with live(connect=False) as stage:
+            pcm = tone(1.0) + 0.01
+            stage.session.speak(pcm)
+            await stage.clock.advance(5.0)
+            stage.session.connected()
+            await stage.clock.advance(2.0)
+            start, stop = heard_speech(stage.sink.heard())
+            np.testing.assert_array_equal(stage.sink.heard()[start:stop], pcm)
+            assert start <= 0.25 * 16_000 and any(spoken_frame(tick) for tick in stage.sink.videos)
+
+    run(scene())
