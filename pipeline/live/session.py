@@ -104,6 +104,7 @@ class LiveSession:
         self._mic = MicVoice(self._microphone, self._scan, quiet, f"{session_id}-mic")
         self._queue = SpeechQueue(self._timeline, settings.max_queued_speech_s, f"{session_id}-speech")
         chunk_frames = settings.chunk_frames if hop % settings.chunk_frames == 0 else hop
+        self._speaker: MicVoice | SpeechQueue = self._mic if drive is Drive.MIC else self._queue
         self._shelf = PictureShelf(
             self._stages, avatar.avatar_id, picture, chunk_frames, self._grid, self._now, self._wake
         )
@@ -227,16 +228,15 @@ class LiveSession:
 
     def interrupt(self) -> Interruption:
         """Stop speaking now: sound ends with the next tick, what waits is dropped. Where nobody speaks, nothing happens."""
-        speaking = self._mic.pending if self._drive is Drive.MIC else not self._queue.empty
-        if not speaking or self._reason is not None or self._state is LiveState.ENDED:
+        if not self._speaker.pending or self._reason is not None or self._state is LiveState.ENDED:
             return Interruption(0.0, None, self._epoch)
         self._epoch += 1
         self._interruptions += 1
         position = self._tick_number * self._grid.samples_per_tick
-        current = self._mic.current if self._drive is Drive.MIC else self._queue.current
+        current = self._speaker.current
         self._timeline.cut(position, FADE_OUT if current is not None and current.sent else 0)
         end = max(position, self._timeline.end)
-        cut = self._mic.cut(end) if self._drive is Drive.MIC else self._queue.cut(end)
+        cut = self._speaker.cut(end)
         if any(utterance.sent for utterance in cut):
             self._cut_until = end
         self._performer.interrupt(self._epoch, self._tick_number)
@@ -349,7 +349,7 @@ class LiveSession:
         for utterance in over:
             self._begins(utterance)
             self._finished(utterance, interrupted=False)
-        current = self._mic.current if self._drive is Drive.MIC else self._queue.current
+        current = self._speaker.current
         if current is not None and current.sent:
             self._begins(current)
         self._settle_state()
@@ -357,7 +357,7 @@ class LiveSession:
             self._pump(0)
 
     def _hear(self, start: int, until: int) -> tuple[int, list[Utterance]]:
-        heard, over = self._mic.hear(start, until) if self._drive is Drive.MIC else self._queue.hear(until)
+        heard, over = self._speaker.hear(start, until)
         if heard or self._state is LiveState.SPEAKING:
             self._last_speech = until
         return heard, over
@@ -379,7 +379,7 @@ class LiveSession:
         )
 
     def _settle_state(self) -> None:
-        current = self._mic.current if self._drive is Drive.MIC else self._queue.current
+        current = self._speaker.current
         if self._state in (LiveState.IDLE, LiveState.SPEAKING):
             speaking = current is not None and current.started
             self._state = LiveState.SPEAKING if speaking else LiveState.IDLE

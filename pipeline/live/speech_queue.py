@@ -183,8 +183,13 @@ class SpeechQueue:
                 break
         return moved
 
-    def hear(self, until: int) -> tuple[int, list[Utterance]]:
-        """The timeline was played up to `until`.
+    @property
+    def pending(self) -> bool:
+        """Whether speech is heard or on its way."""
+        return not self.empty
+
+    def hear(self, start: int, until: int) -> tuple[int, list[Utterance]]:
+        """The timeline was played from `start` to `until`.
 
         Returns:
             Samples of speech that this added, and the utterances that are thereby over.
