@@ -269,7 +269,7 @@ def main(arguments: list[str] | None = None) -> int:
                 for record in CASES[name](rig):
                     write_records(options.out, [record])
                     print(format_table([record]), flush=True)
-            except (LiveAnchorError, httpx.HTTPError, KeyError, TypeError) as error:
+            except (LiveAnchorError, httpx.HTTPError, LookupError, TypeError) as error:
                 failed = 1
                 print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
     return failed

@@ -67,8 +67,9 @@ class Headroom:
         self._held.add(session_id)
 
     def release(self, session_id: str) -> None:
-        """Give the place back; a second time does nothing."""
+        """Give the place back; a second time does nothing. What its pictures took says nothing about those who stay."""
         self._held.discard(session_id)
+        self._chunks = deque(one for one in self._chunks if one[1] != session_id)
 
     @property
     def active(self) -> int:

@@ -6,14 +6,7 @@ import pytest
 
 from deployments.headroom import MIN_SAMPLES, WINDOW_S, Headroom
 from deployments.live_errors import NoCapacityError
-
-
-class FakeClock:
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def __call__(self) -> float:
-        return self.time
+from tests.unit.manual_clock import ManualClock
 
 
 def _chunks(headroom: Headroom, who: str, share: float, count: int = MIN_SAMPLES) -> None:
@@ -22,7 +15,7 @@ def _chunks(headroom: Headroom, who: str, share: float, count: int = MIN_SAMPLES
 
 
 def test_twenty_offers_and_five_places_give_five_sessions_and_fifteen_refusals() -> None:
-    headroom = Headroom(5, 0.8, FakeClock())
+    headroom = Headroom(5, 0.8, ManualClock())
     admitted, refused = 0, 0
     for number in range(20):
         try:
@@ -39,7 +32,7 @@ def test_twenty_offers_and_five_places_give_five_sessions_and_fifteen_refusals()
 
 
 def test_a_session_that_would_slow_all_others_down_is_refused() -> None:
-    headroom = Headroom(8, 0.8, FakeClock())
+    headroom = Headroom(8, 0.8, ManualClock())
     headroom.admit("s1")
     _chunks(headroom, "s1", 0.3)
     headroom.admit("s2")  # 0.3 * 2 / 1 = 0.6
@@ -51,26 +44,35 @@ def test_a_session_that_would_slow_all_others_down_is_refused() -> None:
 
 
 def test_few_samples_and_idle_sessions_refuse_nobody() -> None:
-    headroom = Headroom(8, 0.8, FakeClock())
+    headroom = Headroom(8, 0.8, ManualClock())
     _chunks(headroom, "s1", 5.0, MIN_SAMPLES - 1)
     headroom.admit("s1")
     assert headroom.capacity() == 8
 
 
 def test_what_is_long_ago_does_not_count() -> None:
-    clock = FakeClock()
+    clock = ManualClock()
     headroom = Headroom(8, 0.8, clock)
     headroom.admit("s1")
     _chunks(headroom, "s1", 2.0)
     assert headroom.capacity() == 1
-    clock.time = WINDOW_S + 1
+    clock.now = WINDOW_S + 1
     assert headroom.capacity() == 8
     headroom.admit("s2")
 
 
 def test_one_slow_chunk_refuses_nobody() -> None:
-    headroom = Headroom(8, 0.8, FakeClock())
+    headroom = Headroom(8, 0.8, ManualClock())
     headroom.admit("s1")
     _chunks(headroom, "s1", 0.2, 19)
     headroom.chunk_done("s1", 3.0, 0.16)
     assert headroom.share() == pytest.approx(0.2)
+
+
+def test_what_a_session_took_leaves_with_it() -> None:
+    headroom = Headroom(8, 0.8, FakeClock())
+    headroom.admit("s1")
+    _chunks(headroom, "s1", 2.0)
+    headroom.release("s1")
+    assert headroom.capacity() == 8
+    headroom.admit("s2")
