@@ -6,23 +6,16 @@ import pytest
 
 from deployments.live_errors import SessionEndedError, SessionLostError, SessionNotFoundError
 from deployments.live_registry import LOST_AFTER_S, MAX_TOMBSTONES, TOMBSTONE_S, SessionRegistry
-
-
-class FakeClock:
-    def __init__(self) -> None:
-        self.time = 100.0
-
-    def __call__(self) -> float:
-        return self.time
+from tests.unit.manual_clock import ManualClock
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def clock() -> ManualClock:
+    return ManualClock(100.0)
 
 
 @pytest.fixture
-def registry(clock: FakeClock) -> SessionRegistry:
+def registry(clock: ManualClock) -> SessionRegistry:
     return SessionRegistry(clock)
 
 
@@ -37,13 +30,13 @@ def test_a_session_is_found_until_it_ends_and_then_says_why(registry: SessionReg
 
 
 def test_a_beat_that_is_late_loses_the_sessions_of_its_replica_only(
-    registry: SessionRegistry, clock: FakeClock
+    registry: SessionRegistry, clock: ManualClock
 ) -> None:
     registry.add("s1", "replica-a")
     registry.add("s2", "replica-b")
-    clock.time += LOST_AFTER_S - 1
+    clock.now += LOST_AFTER_S - 1
     registry.beat("replica-b", ["s2"])
-    clock.time += 2
+    clock.now += 2
     with pytest.raises(SessionLostError):
         registry.where("s1")
     assert registry.where("s2") == "replica-b"
@@ -74,7 +67,7 @@ def test_a_late_beat_does_not_bring_an_ended_session_back(registry: SessionRegis
         registry.where("s1")
 
 
-def test_tombstones_are_bounded_in_number_and_age(registry: SessionRegistry, clock: FakeClock) -> None:
+def test_tombstones_are_bounded_in_number_and_age(registry: SessionRegistry, clock: ManualClock) -> None:
     for number in range(MAX_TOMBSTONES + 5):
         registry.add(f"s{number}", "replica-a")
         registry.end(f"s{number}", "deleted")
@@ -82,6 +75,6 @@ def test_tombstones_are_bounded_in_number_and_age(registry: SessionRegistry, clo
         registry.where("s0")
     with pytest.raises(SessionEndedError):
         registry.where(f"s{MAX_TOMBSTONES + 4}")
-    clock.time += TOMBSTONE_S + 1
+    clock.now += TOMBSTONE_S + 1
     with pytest.raises(SessionNotFoundError):
         registry.where(f"s{MAX_TOMBSTONES + 4}")

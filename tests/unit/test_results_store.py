@@ -14,23 +14,16 @@ from pipeline.results_store import (
     ResultTooLargeError,
 )
 from pipeline.store_error import StoreUnreachableError
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.unit.manual_clock import ManualClock
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock(1_800_000_000.0)
 
 
 @pytest.fixture(params=["folder", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> ResultsStore:
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> ResultsStore:
     uri = str(tmp_path / "results") if request.param == "folder" else f"memory://{tmp_path.name}"
     return ResultsStore(uri, max_bytes=1000, ttl_s=60, wall_clock=clock)
 
@@ -41,7 +34,7 @@ def put(store: ResultsStore, data: bytes) -> str:
     return pending.commit().result_id
 
 
-def test_a_result_comes_back_whole_and_in_parts(store: ResultsStore, clock: Clock) -> None:
+def test_a_result_comes_back_whole_and_in_parts(store: ResultsStore, clock: ManualClock) -> None:
     pending = store.create()
     for piece in (b"abc", b"", b"defgh"):
         pending.write(piece)
@@ -53,7 +46,7 @@ def test_a_result_comes_back_whole_and_in_parts(store: ResultsStore, clock: Cloc
     assert b"".join(store.read(stored.result_id, 5, 5)) == b""
 
 
-def test_expiry_leaves_a_tombstone_for_a_day(store: ResultsStore, clock: Clock) -> None:
+def test_expiry_leaves_a_tombstone_for_a_day(store: ResultsStore, clock: ManualClock) -> None:
     result = put(store, b"x")
     clock.now += 59.9
     store.find(result)
@@ -76,7 +69,7 @@ def test_expiry_leaves_a_tombstone_for_a_day(store: ResultsStore, clock: Clock) 
         store.find(result)
 
 
-def test_the_oldest_make_room(store: ResultsStore, clock: Clock) -> None:
+def test_the_oldest_make_room(store: ResultsStore, clock: ManualClock) -> None:
     results = []
     for _ in range(4):
         results.append(put(store, b"y" * 400))
@@ -118,14 +111,14 @@ def test_ids_that_never_were(store: ResultsStore, bad: str) -> None:
         store.find(bad)
 
 
-def test_an_id_made_up_for_the_past_was_never_here(store: ResultsStore, clock: Clock) -> None:
+def test_an_id_made_up_for_the_past_was_never_here(store: ResultsStore, clock: ManualClock) -> None:
     put(store, b"x")
     made_up = f"{int((clock.now - 5) * 1000):012x}{'0' * 20}"
     with pytest.raises(ResultNotFoundError):
         store.find(made_up)
 
 
-def test_two_stores_share_a_place(tmp_path: Path, clock: Clock) -> None:
+def test_two_stores_share_a_place(tmp_path: Path, clock: ManualClock) -> None:
     one, two = (ResultsStore(str(tmp_path), 1000, 60, clock) for _ in range(2))
     result = put(one, b"shared")
     assert b"".join(two.read(result, 0, two.find(result).size)) == b"shared"
@@ -136,7 +129,7 @@ def test_two_stores_share_a_place(tmp_path: Path, clock: Clock) -> None:
         one.find(result)
 
 
-def test_reading_goes_on_while_the_result_expires(tmp_path: Path, clock: Clock) -> None:
+def test_reading_goes_on_while_the_result_expires(tmp_path: Path, clock: ManualClock) -> None:
     store = ResultsStore(str(tmp_path), 1000, 60, clock)
     result = put(store, b"0123456789")
     pieces = store.read(result, 0, 10, piece_bytes=4)
@@ -146,14 +139,14 @@ def test_reading_goes_on_while_the_result_expires(tmp_path: Path, clock: Clock) 
     assert first + b"".join(pieces) == b"0123456789"
 
 
-def test_foreign_files_are_left_alone(tmp_path: Path, clock: Clock) -> None:
+def test_foreign_files_are_left_alone(tmp_path: Path, clock: ManualClock) -> None:
     (tmp_path / "notes.mp4").write_bytes(b"n" * 5000)
     store = ResultsStore(str(tmp_path), 1000, 60, clock)
     result = put(store, b"x")
     assert store.find(result).size == 1 and (tmp_path / "notes.mp4").exists()
 
 
-def test_a_place_that_cannot_be_written_says_so(tmp_path: Path, clock: Clock) -> None:
+def test_a_place_that_cannot_be_written_says_so(tmp_path: Path, clock: ManualClock) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(StoreUnreachableError, match="does not answer"):
         ResultsStore(str(tmp_path / "file"), 1000, 60, clock).create()

@@ -20,16 +20,7 @@ from deployments.stage_worker import StageWorker
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.stages import RenderRequest, StageInfo
 from pipeline.types import MotionChunk
-
-
-class Clock:
-    """Monotonic seconds that stand still until they are moved."""
-
-    def __init__(self) -> None:
-        self.now = 10.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.unit.manual_clock import ManualClock
 
 
 def context(session: str) -> CallContext:
@@ -65,7 +56,7 @@ def test_batches_run_in_one_thread_and_are_counted() -> None:
 
 
 def test_a_batch_that_never_ends_makes_the_replica_unhealthy() -> None:
-    clock = Clock()
+    clock = ManualClock(10.0)
     started = threading.Event()
     hold = threading.Event()
 
@@ -104,7 +95,7 @@ class Handle:
 
 
 def test_a_job_past_its_deadline_makes_no_further_calls() -> None:
-    clock = Clock()
+    clock = ManualClock(10.0)
     handle: Any = Handle()
     info = StageInfo("mini", 8, 640, 1920, 25, True)
     stages = GraphStages(

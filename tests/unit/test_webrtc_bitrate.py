@@ -5,17 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pipeline.webrtc.bitrate import VOICE_KBPS, BitrateControl
+from tests.unit.manual_clock import ManualClock
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def control(clock: Clock) -> BitrateControl:
+def control(clock: ManualClock) -> BitrateControl:
     return BitrateControl(300, 6000, 2500, clock)
 
 
@@ -23,7 +16,7 @@ def estimate(kbps: float) -> int:
     return round((kbps + VOICE_KBPS) * 1000)
 
 
-def settled(rates: BitrateControl, clock: Clock, seconds: float = 20) -> int:
+def settled(rates: BitrateControl, clock: ManualClock, seconds: float = 20) -> int:
     for _ in range(round(seconds * 25)):
         clock.now += 0.04
         rates.target_kbps()
@@ -31,12 +24,12 @@ def settled(rates: BitrateControl, clock: Clock, seconds: float = 20) -> int:
 
 
 def test_nothing_heard_nothing_changed() -> None:
-    clock = Clock()
+    clock = ManualClock(100.0)
     assert settled(control(clock), clock) == 2500
 
 
 def test_it_falls_at_once_and_climbs_by_a_quarter_per_second() -> None:
-    clock = Clock()
+    clock = ManualClock(100.0)
     rates = control(clock)
     rates.on_estimate("a", estimate(1000))
     assert rates.target_kbps() == 1000
@@ -49,7 +42,7 @@ def test_it_falls_at_once_and_climbs_by_a_quarter_per_second() -> None:
 
 
 def test_floor_and_ceiling_hold() -> None:
-    clock = Clock()
+    clock = ManualClock(100.0)
     rates = control(clock)
     rates.on_estimate("a", estimate(10))
     assert settled(rates, clock, 1) == 300
@@ -58,7 +51,7 @@ def test_floor_and_ceiling_hold() -> None:
 
 
 def test_small_changes_are_left_alone() -> None:
-    clock = Clock()
+    clock = ManualClock(100.0)
     rates = control(clock)
     seen = set()
     for step in range(200):
@@ -69,7 +62,7 @@ def test_small_changes_are_left_alone() -> None:
 
 
 def test_the_slowest_viewer_decides_until_it_leaves() -> None:
-    clock = Clock()
+    clock = ManualClock(100.0)
     rates = control(clock)
     rates.on_estimate("fast", estimate(5000))
     rates.on_estimate("slow", estimate(800))
@@ -79,7 +72,7 @@ def test_the_slowest_viewer_decides_until_it_leaves() -> None:
 
 
 def test_heavy_loss_slows_down_and_its_end_speeds_up_again() -> None:
-    clock = Clock()
+    clock = ManualClock(100.0)
     rates = control(clock)
     for _ in range(5):
         rates.on_loss("a", 0.3)
@@ -95,7 +88,7 @@ def test_heavy_loss_slows_down_and_its_end_speeds_up_again() -> None:
 
 
 def test_light_loss_changes_nothing() -> None:
-    clock = Clock()
+    clock = ManualClock(100.0)
     rates = control(clock)
     for _ in range(50):
         rates.on_loss("a", 0.05)
@@ -104,7 +97,7 @@ def test_light_loss_changes_nothing() -> None:
 
 
 def test_reports_in_a_burst_count_once() -> None:
-    clock = Clock()
+    clock = ManualClock(100.0)
     rates = control(clock)
     for _ in range(20):
         rates.on_loss("a", 0.5)
@@ -112,7 +105,7 @@ def test_reports_in_a_burst_count_once() -> None:
 
 
 def test_a_start_rate_comes_back_when_the_only_viewer_leaves() -> None:
-    clock = Clock()
+    clock = ManualClock(100.0)
     rates = control(clock)
     rates.on_estimate("a", estimate(500))
     assert settled(rates, clock, 1) == 500

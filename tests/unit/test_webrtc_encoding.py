@@ -24,20 +24,15 @@ from pipeline.webrtc.live_video import LiveVideo
 from pipeline.webrtc.packets import EncodedUnit, MediaKind
 from pipeline.webrtc.voice_encoder import VoiceEncoder
 from pipeline.webrtc.warm_up import warm_up
+from tests.unit.manual_clock import ManualClock
 from tests.unit.rtc_support import ENCODER, grey_canvas
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 10.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def live_video(width: int = 128, height: int = 128, fps: Fraction | int = 25, clock: Clock | None = None) -> LiveVideo:
+def live_video(
+    width: int = 128, height: int = 128, fps: Fraction | int = 25, clock: ManualClock | None = None
+) -> LiveVideo:
     video_format = VideoFormat(width, height, fps)
-    return LiveVideo(video_format, ENCODER, 6000, EncoderSelector(), clock or Clock())
+    return LiveVideo(video_format, ENCODER, 6000, EncoderSelector(), clock or ManualClock(10.0))
 
 
 def noisy(side: int, index: int) -> Nv12Canvas:
@@ -106,7 +101,7 @@ def test_timestamps_at_60000_1001() -> None:
 
 
 def test_a_requested_key_comes_with_the_next_picture_but_not_twice_in_250_ms() -> None:
-    clock = Clock()
+    clock = ManualClock(10.0)
     video = live_video(clock=clock)
     keys = []
     for index in range(40):
@@ -119,7 +114,7 @@ def test_a_requested_key_comes_with_the_next_picture_but_not_twice_in_250_ms() -
 
 
 def test_a_key_frame_that_comes_anyway_answers_the_request() -> None:
-    clock = Clock()
+    clock = ManualClock(10.0)
     video = live_video(clock=clock)
     keys = []
     for index in range(64):
@@ -186,7 +181,7 @@ def encoder_thread(published: Published, rate: Callable[[], int], canvas: Nv12Ca
         published,
         published.errors.append,
         published.ended.set,
-        Clock(),
+        ManualClock(10.0),
     )
     thread.encode_pictures = True
     return thread
@@ -218,7 +213,7 @@ def test_late_pictures_are_dropped_repeats_first_and_nothing_stays_unpainted() -
 
 def test_of_repeats_one_in_100_ms_is_encoded_and_a_key_frame_at_once() -> None:
     published = Published()
-    video, clock = live_video(), Clock()
+    video, clock = live_video(), ManualClock(10.0)
     thread = EncoderThread(
         "t", grey_canvas(), video, None, lambda: 2500, published, published.errors.append, published.ended.set, clock
     )
@@ -271,9 +266,19 @@ def test_a_broken_tick_ends_the_thread_and_is_told() -> None:
 def test_an_encoder_that_cannot_open_is_told() -> None:
     published = Published()
     settings = EncoderSettings(prefer="nvenc")
-    video = LiveVideo(VideoFormat(128, 128, 25), settings, 6000, EncoderSelector(probe=lambda: "none here"), Clock())
+    video = LiveVideo(
+        VideoFormat(128, 128, 25), settings, 6000, EncoderSelector(probe=lambda: "none here"), ManualClock(10.0)
+    )
     thread = EncoderThread(
-        "t", grey_canvas(), video, None, lambda: 1000, published, published.errors.append, published.ended.set, Clock()
+        "t",
+        grey_canvas(),
+        video,
+        None,
+        lambda: 1000,
+        published,
+        published.errors.append,
+        published.ended.set,
+        ManualClock(10.0),
     )
     thread.encode_pictures = True
     thread.show(VideoTick(0, 0.0, None))

@@ -12,16 +12,9 @@ import pytest
 from pipeline.webrtc.drift import DriftControl, FractionalResampler
 from pipeline.webrtc.jitter_buffer import VoiceJitterBuffer, VoicePacket
 from pipeline.webrtc.microphone import Microphone
+from tests.unit.manual_clock import ManualClock
 
 PACKET = 960
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 50.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Heard:
@@ -68,7 +61,7 @@ def play(
     packets: list[bytes], lost: frozenset[int] = frozenset(), first: tuple[int, int] = (65_530, 2**32 - 5_000)
 ) -> tuple[np.ndarray, Microphone]:
     """Packets every 20 ms; numbers and timestamps wrap on the way."""
-    clock, heard = Clock(), Heard()
+    clock, heard = ManualClock(50.0), Heard()
     microphone = Microphone(heard, clock)
     for index, payload in enumerate(packets):
         clock.now = 50.0 + index * 0.02
@@ -159,7 +152,7 @@ def test_a_mute_that_leaves_packets_out_becomes_silence_as_time_goes_by() -> Non
 
 
 def test_silence_is_delivered_while_nothing_comes() -> None:
-    clock, heard = Clock(), Heard()
+    clock, heard = ManualClock(50.0), Heard()
     microphone = Microphone(heard, clock)
     microphone.packet(0, 0, opus(tone(0.02))[0])
     for _ in range(50):
@@ -169,7 +162,7 @@ def test_silence_is_delivered_while_nothing_comes() -> None:
 
 
 def test_before_the_first_packet_nothing_is_delivered() -> None:
-    clock, heard = Clock(), Heard()
+    clock, heard = ManualClock(50.0), Heard()
     microphone = Microphone(heard, clock)
     for _ in range(50):
         clock.now += 0.04
@@ -179,7 +172,7 @@ def test_before_the_first_packet_nothing_is_delivered() -> None:
 
 def test_a_stalled_network_leaves_no_backlog() -> None:
     packets = opus(tone(6.0))
-    clock, heard = Clock(), Heard()
+    clock, heard = ManualClock(50.0), Heard()
     microphone = Microphone(heard, clock)
     waiting: list[tuple[int, bytes]] = []
     for index, payload in enumerate(packets):
@@ -197,7 +190,7 @@ def test_a_stalled_network_leaves_no_backlog() -> None:
 
 def test_our_own_standstill_loses_nothing() -> None:
     packets = opus(tone(4.0))
-    clock, heard = Clock(), Heard()
+    clock, heard = ManualClock(50.0), Heard()
     microphone = Microphone(heard, clock)
     waiting: list[tuple[int, bytes]] = []
     for index, payload in enumerate(packets):
@@ -214,7 +207,7 @@ def test_our_own_standstill_loses_nothing() -> None:
 
 def test_timestamps_that_stood_still_are_taken_up_again() -> None:
     packets = opus(tone(6.0))
-    clock, heard = Clock(), Heard()
+    clock, heard = ManualClock(50.0), Heard()
     microphone = Microphone(heard, clock)
     for index, payload in enumerate(packets):
         clock.now = 50.0 + index * 0.02 + (3.0 if index >= 100 else 0.0)
@@ -231,7 +224,7 @@ def test_timestamps_that_stood_still_are_taken_up_again() -> None:
 
 def test_a_clock_that_is_set_anew_makes_no_hole() -> None:
     packets = opus(tone(4.0))
-    clock, heard = Clock(), Heard()
+    clock, heard = ManualClock(50.0), Heard()
     microphone = Microphone(heard, clock)
     for index, payload in enumerate(packets):
         clock.now = 50.0 + index * 0.02
@@ -242,7 +235,7 @@ def test_a_clock_that_is_set_anew_makes_no_hole() -> None:
 
 @pytest.mark.parametrize("payload", [b"", b"\xff\xff\xff\xff", b"\x00" * 3, bytes(range(256)) * 5])
 def test_rubbish_is_counted_or_decoded_but_never_raises(payload: bytes) -> None:
-    clock, heard = Clock(), Heard()
+    clock, heard = ManualClock(50.0), Heard()
     microphone = Microphone(heard, clock)
     for index in range(10):
         clock.now += 0.02
@@ -255,7 +248,7 @@ def test_rubbish_is_counted_or_decoded_but_never_raises(payload: bytes) -> None:
 def test_packets_of_other_lengths(milliseconds: int) -> None:
     length = milliseconds * 48
     packets = opus(tone(3.0), samples_per_packet=length)
-    clock, heard = Clock(), Heard()
+    clock, heard = ManualClock(50.0), Heard()
     microphone = Microphone(heard, clock)
     for index, payload in enumerate(packets):
         clock.now = 50.0 + index * milliseconds / 1000
@@ -269,7 +262,7 @@ def test_packets_of_other_lengths(milliseconds: int) -> None:
 def test_a_foreign_clock_neither_runs_ahead_nor_falls_behind(ppm: int, minutes: int) -> None:
     length = 3 * PACKET  # 60 ms, for a third of the work
     packets = opus(tone(1.2), samples_per_packet=length)
-    clock, heard = Clock(), Heard()
+    clock, heard = ManualClock(50.0), Heard()
     microphone = Microphone(heard, clock)
     draw = random.Random(5)
     count = round(minutes * 60 / 0.06)
