@@ -24,7 +24,8 @@ from pipeline.webrtc.rtc_patches import apply_patches
 
 SPEECH_S: Final = 6.0
 LISTEN_S: Final = 0.6
-LEVEL: Final = 0.003
+LEVEL: Final = 0.005
+"""Full scale is 1; what Opus makes of digital silence stays far below."""
 
 
 class VoicePackets:
@@ -44,9 +45,14 @@ class VoicePackets:
         now = time.monotonic()
         if packet.payload:
             frames = self._decoder.decode(av.Packet(packet.payload))
-            loud = any(float(np.abs(frame.to_ndarray().astype(np.float32)).max()) > LEVEL for frame in frames)
+            loud = any(_peak(frame.to_ndarray()) > LEVEL for frame in frames)
             self.heard.append((now, loud))
         await self._stock(packet, arrival_time_ms=arrival_time_ms)
+
+
+def _peak(samples: np.ndarray) -> float:
+    scale = 32768.0 if samples.dtype.kind == "i" else 1.0
+    return float(np.abs(samples.astype(np.float32)).max()) / scale
 
 
 async def measure(url: str, count: int, avatar_id: str) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def test_one_slow_chunk_refuses_nobody() -> None:
 
 
 def test_what_a_session_took_leaves_with_it() -> None:
-    headroom = Headroom(8, 0.8, FakeClock())
+    headroom = Headroom(8, 0.8, ManualClock())
     headroom.admit("s1")
     _chunks(headroom, "s1", 2.0)
     headroom.release("s1")
