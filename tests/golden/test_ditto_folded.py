@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 
@@ -24,6 +26,23 @@ def no_gradients() -> object:
         yield
 
 
+@cache
+def warped_features() -> tuple[torch.Tensor, torch.Tensor]:
+    """A warped volume and its occlusion."""
+    volume = normal("warp_network/feature_3d", (1, 32, 16, 64, 64))
+    warped = sample_volume(volume, uniform("folded/grid", (1, 16, 64, 64, 3), -1.0, 1.0))
+    return warped, uniform("folded/occlusion", (1, 1, 64, 64), 0.0, 1.0)
+
+
+@cache
+def reference_picture() -> torch.Tensor:
+    """What the reference modules draw from them."""
+    warp, decoder = filled("warp_network"), filled("decoder")
+    assert isinstance(warp, WarpNetwork) and isinstance(decoder, SpadeDecoder)
+    picture: torch.Tensor = decoder(warp.post_warp(*warped_features()))
+    return picture
+
+
 def test_dense_motion_core_is_dense_motion() -> None:
     warp = filled("warp_network")
     assert isinstance(warp, WarpNetwork)
@@ -43,12 +62,8 @@ def test_post_warp_decoder_is_post_warp_and_decoder() -> None:
     assert isinstance(warp, WarpNetwork) and isinstance(decoder, SpadeDecoder)
     before = {name: value.clone() for name, value in decoder.state_dict().items()}
     fused = FusedPostWarpDecoder(warp, decoder)
-    warped = sample_volume(
-        normal("warp_network/feature_3d", (1, 32, 16, 64, 64)),
-        uniform("folded/grid", (1, 16, 64, 64, 3), -1.0, 1.0),
-    )
-    occlusion = uniform("folded/occlusion", (1, 1, 64, 64), 0.0, 1.0)
-    want = decoder(warp.post_warp(warped, occlusion))
+    warped, occlusion = warped_features()
+    want = reference_picture()
     got = fused(warped.flatten(1, 2), occlusion)
     assert got.shape == (1, 3, 512, 512)
     assert (got - want).abs().max() < 1e-5
@@ -63,17 +78,13 @@ def test_instance_norm_is_torchs() -> None:
 def test_the_fast_decoder_is_post_warp_and_decoder() -> None:
     warp, decoder = filled("warp_network"), filled("decoder")
     assert isinstance(warp, WarpNetwork) and isinstance(decoder, SpadeDecoder)
-    warped = sample_volume(
-        normal("warp_network/feature_3d", (1, 32, 16, 64, 64)),
-        uniform("folded/grid", (1, 16, 64, 64, 3), -1.0, 1.0),
-    )
-    occlusion = uniform("folded/occlusion", (1, 1, 64, 64), 0.0, 1.0)
+    warped, occlusion = warped_features()
     shape = FlatShape(1, 64, 64)
     by_depth = to_flat(warped.permute(0, 3, 4, 2, 1).flatten(3)).contiguous()
     logits = FastDecoder(warp, decoder, dtype=torch.float32)(
         by_depth, to_flat(occlusion.permute(0, 2, 3, 1))[:, 0].contiguous(), shape
     )
-    want = FusedPostWarpDecoder(warp, decoder)(warped.flatten(1, 2), occlusion)
+    want = reference_picture()
     got = shuffled_picture(logits, shape.scaled(4))
     assert (got - want).abs().max() < 2e-5
 
