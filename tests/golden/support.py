@@ -65,7 +65,7 @@ def bins(name: str) -> np.ndarray:
     """Pose logits (1, 66) around a drawn angle, `bins(name)` of the golden README."""
     centre = 33 + float(FILL.uniform(f"{name}/c", (1,), SALT, -4, 4)[0])
     noise = FILL.normal64(f"{name}/n", (66,), SALT)
-    return (-((np.arange(66) - centre) ** 2) / 8 + 0.5 * noise).astype(np.float32)[None]
+    return np.asarray(-((np.arange(66) - centre) ** 2) / 8 + 0.5 * noise, np.float32)[None]
 
 
 def motion_info(name: str) -> dict[str, np.ndarray]:
