@@ -45,7 +45,6 @@ FORMULA: Final = Path(__file__).parents[1] / "tests" / "data" / "rife" / "fill.p
 REPLAYED: Final = "modules in float16 as they are, replayed the same way"
 CALLED: Final = "modules in float16 as they are, called from Python"
 LUMA: Final = (0.2126, 0.7152, 0.0722)
-COPY_BYTES_PER_S: Final = 4.2e12
 MATRIX_FLOPS: Final = 7.9e14
 GFLOP: Final = {"4.9": 22.6, "4.25": 10.9}
 """Per frame in between, one new encoding included (facts: rife.md, section 3)."""

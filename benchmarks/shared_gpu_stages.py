@@ -14,12 +14,6 @@ from torch import Tensor
 
 Work = Callable[[], object]
 STAGES: Final = ("audio_features", "motion_diffusion", "renderer", "rife")
-WHAT: Final = {
-    "audio_features": "HuBERT-large-shaped encoder, 2 windows (10 frames)",
-    "motion_diffusion": "LMDM, one window of 10 guided steps",
-    "renderer": "Ditto renderer, 8 frames",
-    "rife": "RIFE 4.25, 8 pairs of 512 x 512",
-}
 FRACTIONS: Final = {"audio_features": 0.1, "motion_diffusion": 0.2, "renderer": 0.4, "rife": 0.3}
 """Share of the GPU's memory that each process may have."""
 CROPS: Final = 8

@@ -10,7 +10,7 @@ import numpy as np
 from kernels.errors import ShapeError
 from pipeline.audio_features import EncoderShape, clean_pcm
 from pipeline.ditto.feature_windows import HOP_FRAMES, HOP_SAMPLES, ONLINE_LEAD, ROWS_KEPT, WINDOW_SAMPLES, keep_frames
-from pipeline.types import F32, FEATURE_RATE_HZ, SAMPLES_PER_FRAME, FeatureRows
+from pipeline.types import F32, FEATURE_RATE_HZ, FeatureRows
 
 LOOKAHEAD_SAMPLES: Final = WINDOW_SAMPLES - ONLINE_LEAD - HOP_SAMPLES
 """Two frames and 80 samples: what a window needs after the five frames that it stands for."""
@@ -73,21 +73,3 @@ class DittoAudioFeatures:
 def silence_rows(encode_all: EncodeAll) -> F32:
     """Features of five frames of digital silence, float32 (5, 1024); every five frames of silence have these."""
     return keep_frames(encode_all([np.zeros(WINDOW_SAMPLES, np.float32)])[0])
-
-
-def online_features(pcm: F32, encode_all: EncodeAll) -> F32:
-    """Features of a whole clip as a live session sees it.
-
-    Args:
-        pcm: float32 (n,), n >= 1.
-        encode_all: The encoder.
-
-    Returns:
-        float32 (ceil(n / 640), 1024).
-    """
-    frames = -(-len(pcm) // SAMPLES_PER_FRAME)
-    hops = -(-frames // HOP_FRAMES)
-    padded = np.zeros(ONLINE_LEAD + (hops + 1) * HOP_SAMPLES + LOOKAHEAD_SAMPLES, np.float32)
-    padded[ONLINE_LEAD : ONLINE_LEAD + len(pcm)] = clean_pcm(pcm)
-    pieces = [padded[hop * HOP_SAMPLES : hop * HOP_SAMPLES + WINDOW_SAMPLES] for hop in range(hops)]
-    return np.concatenate([keep_frames(rows) for rows in encode_all(pieces)])[:frames]

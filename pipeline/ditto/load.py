@@ -18,7 +18,6 @@ from engines.ditto.config_file import converted_folder
 from engines.ditto.hubert import Hubert
 from engines.ditto.hubert_runtime import hubert_runtime
 from engines.ditto.motion_runtime import motion_runtime
-from engines.ditto.motion_sampler import MotionSampler
 from engines.ditto.render_runtime import render_runtime
 from engines.ditto.source_reader import load_source_reader
 from engines.ditto.version import AUDIO_FILES, MOTION_FILES, SOURCE_FILES, files_version
@@ -170,15 +169,6 @@ def load_source_models(folder: Path | None = None, device: str = "cpu", mode: Mo
     """
     root = ditto_folder(folder)
     return SourceModels(load_source_reader(root, device), load_config(root, mode), files_version(root, SOURCE_FILES))
-
-
-def load_sampler(folder: Path, steps: int) -> MotionSampler:
-    """The motion model with its sampling loop.
-
-    Raises:
-        WeightsFileError: The file is missing or of no use.
-    """
-    return MotionSampler(load_lmdm(folder), steps)
 
 
 def load_lmdm(folder: Path) -> Lmdm:

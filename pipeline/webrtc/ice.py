@@ -1,8 +1,6 @@
-"""STUN and TURN servers: for ourselves and for clients."""
+"""STUN and TURN servers: for ourselves and, in link headers, for clients."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from aiortc import RTCConfiguration, RTCIceServer
 from aiortc.rtcicetransport import parse_stun_turn_uri
@@ -20,15 +18,6 @@ def configuration(rtc: RtcSettings) -> RTCConfiguration:
         InvalidInputError: A URL that is neither STUN nor TURN.
     """
     return RTCConfiguration(iceServers=[_server(server) for server in rtc.ice_servers])
-
-
-def for_clients(rtc: RtcSettings) -> list[dict[str, Any]]:
-    """`RTCConfiguration.iceServers` of a browser, secrets included: for a client that was let in, never for a log."""
-    return [
-        {"urls": list(server.urls)}
-        | ({"username": server.username, "credential": server.credential.get_secret_value()} if server.username else {})
-        for server in rtc.ice_servers
-    ]
 
 
 def link_headers(rtc: RtcSettings) -> list[str]:

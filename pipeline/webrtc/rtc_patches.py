@@ -62,8 +62,7 @@ PRIVATE_NAMES: tuple[tuple[object, str], ...] = (
 )
 """What must exist in the installed releases; a test asks for it."""
 SENDER_FIELDS = ("_RTCRtpSender__rtp_timestamp", "_enabled", "_ssrc")
-RECEIVER_FIELDS = ("_RTCRtpReceiver__jitter_buffer", "_RTCRtpReceiver__remote_streams")
-ICE_FIELDS = ("_closing",)
+RECEIVER_FIELDS = ("_RTCRtpReceiver__jitter_buffer",)
 
 _port_range: ContextVar[range | None] = ContextVar("liveanchor_udp_ports", default=None)
 _applied = False
@@ -287,14 +286,3 @@ def hook_microphone(receiver: RTCRtpReceiver, take: Callable[[int, int, bytes], 
     aiortc's decoder and the track's unbounded queue stay empty; reports to the sender go on as before.
     """
     receiver._RTCRtpReceiver__jitter_buffer = _PacketTap(take)  # type: ignore[attr-defined]
-
-
-def packets_lost_by_receiver(receiver: RTCRtpReceiver) -> int:
-    """Packets of the incoming stream that never came."""
-    streams: dict[int, Any] = receiver._RTCRtpReceiver__remote_streams  # type: ignore[attr-defined]
-    return sum(int(stream.packets_lost) for stream in streams.values())
-
-
-def consent_lost(ice_connection: object) -> bool:
-    """Whether an aioice connection has closed itself, as it does when the other side stops answering."""
-    return bool(ice_connection._closing)  # type: ignore[attr-defined]

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
 from engines.ditto.config import load_config
 from engines.ditto.hubert import Hubert
+from engines.ditto.motion_sampler import MotionSampler
 from engines.home import FACE_DIR_ENV, HOME_ENV, weights_dir
 from engines.torch_runtime import TorchRuntime
 from engines.weights_content import check_content
@@ -28,8 +29,8 @@ from pipeline.config import SessionSettings
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.load import (
     load_audio_features,
+    load_lmdm,
     load_motion_modes,
-    load_sampler,
     load_silence_rows,
     load_source_models,
 )
@@ -170,7 +171,11 @@ def test_offline_motion_of_the_stages_is_the_whole_clip_s(home: Path, avatar: Av
     assert config.sampling_timesteps == STEPS
     tensors = unpack(avatar)
     whole = WholeClipMotion(
-        Hubert(folder).encode_all, TorchRuntime(load_sampler(folder, STEPS)), STEPS, config, tensors.blink_gaps
+        Hubert(folder).encode_all,
+        TorchRuntime(MotionSampler(load_lmdm(folder), STEPS)),
+        STEPS,
+        config,
+        tensors.blink_gaps,
     )
     pcm = (0.3 * np.sin(np.arange(640 * 85) * 0.05)).astype(np.float32)
     expected = whole.offline(pcm, tensors.speaker, 1)
