@@ -37,7 +37,11 @@ class EventLog:
         self._wake()
 
     async def follow(self, after: int) -> AsyncGenerator[NumberedEvent, None]:
-        """Events from number `after + 1` on, as they come, to the end; those that are not kept any more are left out."""
+        """Events from number `after + 1` on, as they come, to the end; those that are not kept any more are left out.
+
+        A number that was not reached yet stands for the newest one.
+        """
+        after = min(after, self._count)
         while True:
             changed = self._changed
             for event in [one for one in self._events if one.number > after]:

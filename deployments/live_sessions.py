@@ -7,6 +7,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Final
 
 import structlog
@@ -77,10 +78,11 @@ class _Entry:
 
     async def free(self) -> None:
         """Everything but the session itself, which ends first."""
-        await self.viewers.close()
-        await self.peer.close()
-        await self.hub.close()
-        self.log.close()
+        async with AsyncExitStack() as parts:  # each of them, whatever becomes of the others
+            parts.callback(self.log.close)
+            parts.push_async_callback(self.hub.close)
+            parts.push_async_callback(self.peer.close)
+            parts.push_async_callback(self.viewers.close)
 
 
 class LiveSessions:
@@ -154,9 +156,11 @@ class LiveSessions:
             if self._on_begin is not None:
                 await self._on_begin(offer.session_id)
         except BaseException:
-            if entry is not None:
-                await entry.free()
-            self.headroom.release(offer.session_id)
+            try:
+                if entry is not None:
+                    await entry.free()
+            finally:
+                self.headroom.release(offer.session_id)
             raise
         self._entries[offer.session_id] = entry
         entry.task = asyncio.create_task(self._run(entry), name=f"live-{offer.session_id}")
@@ -172,14 +176,14 @@ class LiveSessions:
 
     async def end(self, session_id: str, reason: EndReason = EndReason.DELETED) -> None:
         """End a session and wait until everything is free."""
-        entry = self._entry(session_id)
-        entry.session.end(reason)
+        self._entry(session_id).session.end(reason)
         await self.ended_because(session_id)
 
     async def close(self) -> None:
         """End all sessions."""
-        for session_id in self.ids:
-            await self.end(session_id, EndReason.DRAINED)
+        for session_id, entry in list(self._entries.items()):
+            entry.session.end(EndReason.DRAINED)
+            await self.ended_because(session_id)
         await self._loops.close()
 
     async def candidates(self, session_id: str, candidates: Sequence[dict[str, Any]]) -> None:
@@ -192,8 +196,7 @@ class LiveSessions:
         entry = self._pushed(session_id)
         limits = AudioLimits(self._settings.live.max_queued_speech_s, self._settings.max_upload_bytes)
         pcm = (await asyncio.to_thread(decode_audio, audio, limits)).pcm
-        if session_id not in self._entries:  # it ended while the file was read
-            raise SessionEndedError(session_id, self._reasons.get(session_id, ""))
+        self._entry(session_id)  # it may have ended while the file was read
         waiting_s = _waiting_s(entry.session)
         utterance_id = entry.session.speak(pcm)
         return Spoken(utterance_id, len(pcm) / SAMPLE_RATE_HZ, waiting_s)
@@ -291,7 +294,8 @@ class LiveSessions:
             MonotonicClock(),
             behaviour_of(avatar),
         )
-        entry = _Entry(offer, session, hub, peer, Viewers(hub, settings.rtc))
+        viewers = Viewers(hub, settings.rtc, connect_timeout_s=settings.live.connect_timeout_s)
+        entry = _Entry(offer, session, hub, peer, viewers)
         entry.log = log
         return entry
 
@@ -301,16 +305,21 @@ class LiveSessions:
             reason = await entry.session.run()
             return reason
         finally:
-            await entry.free()
-            del self._entries[session_id]
-            self.headroom.release(session_id)
-            self.ended[reason] += 1
-            self._reasons[session_id] = str(reason)
-            while len(self._reasons) > KEPT_REASONS:
-                del self._reasons[next(iter(self._reasons))]
-            self._log.info("session_ended", session_id=session_id, reason=str(reason))
+            try:
+                await entry.free()
+            finally:
+                self._forget(session_id, reason)
             if self._on_end is not None:
                 await self._on_end(session_id, str(reason))
+
+    def _forget(self, session_id: str, reason: EndReason) -> None:
+        del self._entries[session_id]
+        self.headroom.release(session_id)
+        self.ended[reason] += 1
+        self._reasons[session_id] = str(reason)
+        while len(self._reasons) > KEPT_REASONS:
+            del self._reasons[next(iter(self._reasons))]
+        self._log.info("session_ended", session_id=session_id, reason=str(reason))
 
     async def _avatar(self, avatar_id: str | None) -> tuple[Avatar, Nv12Canvas]:
         """An avatar and its still picture; read from the store once."""
@@ -339,8 +348,11 @@ class LiveSessions:
         return entry
 
     def _entry(self, session_id: str) -> _Entry:
-        if session_id in self._entries:
-            return self._entries[session_id]
+        entry = self._entries.get(session_id)
+        if entry is not None:
+            if (reason := entry.session.reason) is not None:  # it is being freed
+                raise SessionEndedError(session_id, str(reason))
+            return entry
         if session_id in self._reasons:
             raise SessionEndedError(session_id, self._reasons[session_id])
         raise SessionNotFoundError(session_id)

@@ -147,6 +147,11 @@ class LiveSession:
         return self._state
 
     @property
+    def reason(self) -> EndReason | None:
+        """Why the session ends or has ended; None while it lives."""
+        return self._reason
+
+    @property
     def epoch(self) -> int:
         """Interruptions so far."""
         return self._epoch

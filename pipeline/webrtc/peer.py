@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
+import structlog
 from aiortc import RTCPeerConnection, RTCRtpSender, RTCRtpTransceiver, RTCSessionDescription
 from aiortc.exceptions import InvalidAccessError, InvalidStateError, OperationError
 from aiortc.sdp import candidate_from_sdp
@@ -31,6 +32,11 @@ MICROPHONE_TICK_S = 0.04
 OWN_CHANNEL_AFTER_S = 1.0
 """A client that offers data channels and opens none within this gets one from us."""
 CLOSE_TIMEOUT_S = 5.0
+AIORTC_FAULTS: Final = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError,
+    ConnectionError, InvalidAccessError, InvalidStateError,
+)  # fmt: skip
+"""What aiortc raises over descriptions that it did not expect."""
 MIME: dict[MediaKind, str] = {"video": "video/h264", "audio": "audio/opus"}
 
 
@@ -186,14 +192,16 @@ class LivePeer:
             used.add(kind)
         try:
             await self._pc.setRemoteDescription(RTCSessionDescription(offer, "offer"))
+            for transceiver in self._pc.getTransceivers():
+                self._settle(transceiver)
+            with rtc_patches.port_range(self._rtc.udp_port_min, self._rtc.udp_port_max):
+                await self._pc.setLocalDescription(await self._pc.createAnswer())
         except OperationError as error:
             raise NoCommonCodecError("sdp", "no common codec", "H.264 with packetization-mode=1, and Opus") from error
-        except (ValueError, InvalidAccessError, InvalidStateError, AssertionError, KeyError, IndexError) as error:
-            raise InvalidInputError("sdp", str(error)[:80], "an offer made by a WebRTC client") from error
-        for transceiver in self._pc.getTransceivers():
-            self._settle(transceiver)
-        with rtc_patches.port_range(self._rtc.udp_port_min, self._rtc.udp_port_max):
-            await self._pc.setLocalDescription(await self._pc.createAnswer())
+        except AIORTC_FAULTS as error:
+            if self._ended:
+                raise PeerClosedError("this peer was closed while it was being answered") from error
+            raise InvalidInputError("sdp", str(error)[:80] or "nonsense", "an offer made by a WebRTC client") from error
         if self._ended:
             raise PeerClosedError("this peer was closed while it was being answered")
         if offered.has_data:
@@ -316,6 +324,9 @@ class LivePeer:
                 await self._pc.close()
         except TimeoutError:
             self._pc.remove_all_listeners()
+        except AIORTC_FAULTS as error:  # a connection that was never whole
+            self._pc.remove_all_listeners()
+            structlog.get_logger("liveanchor.webrtc").warning("peer_not_closed", fault=type(error).__name__)
 
     def _later(self, delay_s: float, call: Callable[[], None]) -> None:
         now = self._loop.time()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from aiortc.sdp import SessionDescription
+from aiortc.sdp import MediaDescription, SessionDescription
 
 from kernels.errors import InvalidInputError
 from pipeline.webrtc.errors import NoCommonCodecError
@@ -15,9 +18,11 @@ MAX_MEDIA = 12
 MAX_CANDIDATES = 64
 """Candidates that one description or one trickle may hold; browsers send fewer than ten."""
 CANDIDATE = "a=candidate:"
-HOST_FIELD, TYPE_FIELD = 4, 7
+HOST_FIELD, PORT_FIELD, TYPE_FIELD = 4, 5, 7
 """Positions in a candidate line (RFC 8839, section 5.1)."""
 CONSTRAINED_BASELINE = "42e0"
+_BY_CLIENT: Final = "an offer made by a WebRTC client"
+_MID: Final = re.compile(r"[!-~]{1,256}")
 
 
 @dataclass(frozen=True)
@@ -65,18 +70,17 @@ def read_offer(sdp: str, kind: str = "offer") -> OfferedMedia:
         raise InvalidInputError("type", kind[:40], "offer")
     if not sdp or len(sdp) > MAX_SDP_BYTES:
         raise InvalidInputError("sdp", f"{len(sdp)} characters", f"1 to {MAX_SDP_BYTES}")
+    sections = sum(
+        line.startswith("m=") for line in sdp.splitlines()
+    )  # before they are parsed, which takes long for many
+    if not 0 < sections <= MAX_MEDIA:
+        raise InvalidInputError("sdp", f"{sections} media sections", f"1 to {MAX_MEDIA}")
     try:
-        description = SessionDescription.parse(sdp)
-    except (ValueError, IndexError, KeyError, AttributeError, AssertionError, TypeError) as error:
+        sdp.encode()  # a lone surrogate could not be answered
+        media = SessionDescription.parse(sdp).media
+    except (ValueError, LookupError, AttributeError, AssertionError, TypeError, StopIteration) as error:
         raise InvalidInputError("sdp", _shown(sdp), "a session description (RFC 8866)") from error
-    media = description.media
-    if not media or len(media) > MAX_MEDIA:
-        raise InvalidInputError("sdp", f"{len(media)} media sections", f"1 to {MAX_MEDIA}")
-    for section in media:
-        if section.ice is None or not section.ice.usernameFragment or not section.ice.password:
-            raise InvalidInputError("sdp", "no ICE user name or password", "an offer made by a WebRTC client")
-        if section.dtls is None or not section.dtls.fingerprints:
-            raise InvalidInputError("sdp", "no DTLS fingerprint", "an offer made by a WebRTC client")
+    _check_sections(media)
     video = next((section for section in media if section.kind == "video"), None)
     audio = next((section for section in media if section.kind == "audio"), None)
     if video is None or video.direction not in ("recvonly", "sendrecv"):
@@ -91,6 +95,23 @@ def read_offer(sdp: str, kind: str = "offer") -> OfferedMedia:
         sends_audio=audio is not None and audio.direction in ("sendonly", "sendrecv"),
         has_data=any(section.kind == "application" for section in media),
     )
+
+
+def _check_sections(media: Sequence[MediaDescription]) -> None:
+    """What aiortc takes for granted, and breaks over half way when it is not so."""
+    for section in media:
+        if section.ice is None or not section.ice.usernameFragment or not section.ice.password:
+            raise InvalidInputError("sdp", "no ICE user name or password", _BY_CLIENT)
+        if section.dtls is None or not section.dtls.fingerprints:
+            raise InvalidInputError("sdp", "no DTLS fingerprint", _BY_CLIENT)
+        if not _MID.fullmatch(section.rtp.muxId or ""):
+            raise InvalidInputError("sdp", f"the section name {section.rtp.muxId!r:.40}", "a=mid of 1 to 256 letters")
+    if len({section.rtp.muxId for section in media}) < len(media):
+        raise InvalidInputError("sdp", "two sections of one name", "another a=mid for each")
+    if sum(section.kind == "application" for section in media) > 1:
+        raise InvalidInputError("sdp", "more than one section for data channels", "one")
+    if any(section.kind in ("audio", "video") and section.direction is None for section in media):
+        raise InvalidInputError("sdp", "a section without direction", _BY_CLIENT)
 
 
 def usable_offer(sdp: str) -> str:
@@ -109,15 +130,15 @@ def usable_offer(sdp: str) -> str:
 
 
 def usable_candidate(candidate: str) -> bool:
-    """Whether a candidate is UDP with an address, not a name."""
+    """Whether a candidate is UDP with the address of one machine, not a name, and a port that exists."""
     parts = candidate.split()
     if len(parts) <= TYPE_FIELD or parts[2].lower() != "udp":
         return False
     try:
-        ipaddress.ip_address(parts[HOST_FIELD])
+        address, port = ipaddress.ip_address(parts[HOST_FIELD]), int(parts[PORT_FIELD])
     except ValueError:
         return False
-    return True
+    return 0 < port < 2**16 and not (address.is_multicast or address.is_unspecified)
 
 
 def public_answer(sdp: str, public_ip: str) -> str:
@@ -173,12 +194,6 @@ def read_fragment(text: str) -> list[TrickledCandidate | None]:
         elif line.startswith("a=end-of-candidates"):
             ended = True
     return [*found, None] if ended else found
-
-
-def fragment_restarts_ice(text: str, offer_sdp: str) -> bool:
-    """Whether a fragment carries another ICE user name than the offer: a restart, which aiortc cannot do (HTTP 422)."""
-    named = {line.strip() for line in text.splitlines() if line.startswith("a=ice-ufrag:")}
-    return bool(named) and not named <= {line.strip() for line in offer_sdp.splitlines()}
 
 
 def _shown(sdp: str) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 
 from pipeline.live.contracts import EndReason
 from pipeline.live.settings import RtcSettings
-from pipeline.webrtc.errors import TooManyViewersError, UnknownViewerError
+from pipeline.webrtc.errors import PeerClosedError, TooManyViewersError, UnknownViewerError
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.peer import LivePeer
 from pipeline.webrtc.peer_stats import PeerStats
@@ -39,6 +39,7 @@ class Viewers:
         self._make_peer = make_peer
         self._peers: dict[str, LivePeer] = {}
         self._offers: dict[str, str] = {}
+        self._closed = False
 
     def __len__(self) -> int:
         """Viewers, connected or on their way."""
@@ -52,9 +53,12 @@ class Viewers:
 
         Raises:
             TooManyViewersError: There are `max_viewers`.
+            PeerClosedError: The session is ending.
             InvalidInputError: As `LivePeer.answer`.
             NoCommonCodecError: As `LivePeer.answer`.
         """
+        if self._closed:
+            raise PeerClosedError("the session is ending")
         if len(self._peers) >= self._rtc.max_viewers:
             raise TooManyViewersError(f"this session has all of its {self._rtc.max_viewers} viewers")
         viewer_id = secrets.token_hex(8)
@@ -103,7 +107,8 @@ class Viewers:
         return {viewer_id: peer.stats() for viewer_id, peer in self._peers.items()}
 
     async def close(self) -> None:
-        """End them all; harmless when repeated."""
+        """End them all, and let nobody in any more; harmless when repeated."""
+        self._closed = True
         for viewer_id in list(self._peers):
             await self.remove(viewer_id)
 

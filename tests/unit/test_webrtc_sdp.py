@@ -135,13 +135,6 @@ def test_fragments_of_browsers_and_of_obs() -> None:
         sdp.read_fragment("a" * 70_000)
 
 
-def test_a_restart_is_told_from_a_trickle() -> None:
-    offer = "v=0\r\na=ice-ufrag:EsAw\r\na=ice-pwd:x\r\n"
-    assert not sdp.fragment_restarts_ice("a=ice-ufrag:EsAw\r\n" + HOST, offer)
-    assert not sdp.fragment_restarts_ice(HOST, offer)
-    assert sdp.fragment_restarts_ice("a=ice-ufrag:other\r\na=ice-pwd:y", offer)
-
-
 SERVERS = RtcSettings(
     ice_servers=(
         IceServer(urls=("stun:stun.example.org:3478",)),
@@ -157,10 +150,6 @@ def test_no_server_is_asked_unless_configured() -> None:
 
 
 def test_clients_get_servers_with_secrets_and_nothing_else_shows_them() -> None:
-    assert ice.for_clients(SERVERS) == [
-        {"urls": ["stun:stun.example.org:3478"]},
-        {"urls": ["turn:turn.example.org:3478?transport=udp"], "username": 'u"1', "credential": "geheim"},
-    ]
     links = ice.link_headers(SERVERS)
     assert links[0] == '<stun:stun.example.org:3478>; rel="ice-server"'
     assert links[1].endswith('username="u\\"1"; credential="geheim"; credential-type="password"')
