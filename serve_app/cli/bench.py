@@ -14,6 +14,8 @@ class Benchmark(StrEnum):
 
     main_job = "main_job"
     graph = "graph"
+    live = "live"
+    rife_quality = "rife_quality"
 
 
 def bench(
