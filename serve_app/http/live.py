@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from deployments.live_calls import LiveOffer
 from pipeline.live.contracts import Drive
+from serve_app.http.disconnect import until_disconnect
 from serve_app.http.live_fields import candidates_of, offer_body, offer_of
 from serve_app.http.live_host import LiveHost
 from serve_app.http.openapi import problems
@@ -118,17 +119,16 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         """
         with services.budget.hold() as hold:
             asked = await offer_of(request, settings, hold)
-        answer = await host.offer(
-            LiveOffer(
-                session_id=uuid.uuid4().hex,
-                sdp=asked.sdp,
-                avatar_id=asked.avatar_id,
-                fps=asked.fps,
-                drive=asked.drive,
-                echo=asked.echo,
-                seed=asked.seed,
-            )
+        wanted = LiveOffer(
+            session_id=uuid.uuid4().hex,
+            sdp=asked.sdp,
+            avatar_id=asked.avatar_id,
+            fps=asked.fps,
+            drive=asked.drive,
+            echo=asked.echo,
+            seed=asked.seed,
         )
+        answer = await until_disconnect(request.receive, host.offer(wanted))  # a client that is gone needs no session
         response.headers["Location"] = f"/stream/webrtc/{answer.session_id}"
         return OfferAnswer(
             sdp=answer.sdp,

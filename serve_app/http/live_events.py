@@ -39,36 +39,32 @@ def live_event_routes(services: Services, host: LiveHost) -> APIRouter:
         The same events come on the data channel `events`. `Last-Event-ID` continues where a broken connection stopped. The stream
         ends with the session.
         """
-        source = host.events(session_id, _last_event(request))
+        after = _last_event(request)
+        await host.session_stats(session_id)  # so that an unknown session is a 404 and not a broken stream
+        source = host.events(session_id, after)
         stack = AsyncExitStack()
         stack.push_async_callback(source.aclose)
-        async with stack:
-            first = await anext(source, None)  # so that an unknown session is a 404 and not a broken stream
-            return StreamedResponse(
-                event_stream(first, source),
-                stack.pop_all(),
-                headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-                media_type=EVENT_STREAM,
-                stall_s=services.settings.stall_s,
-            )
+        return StreamedResponse(
+            event_stream(source),
+            stack,
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+            media_type=EVENT_STREAM,
+            stall_s=services.settings.stall_s,
+        )
 
     return router
 
 
 async def event_stream(
-    first: NumberedEvent | None, source: AsyncGenerator[NumberedEvent, None], heartbeat_s: float = HEARTBEAT_S
+    source: AsyncGenerator[NumberedEvent, None], heartbeat_s: float = HEARTBEAT_S
 ) -> AsyncGenerator[bytes, None]:
     """Events as the wire wants them, with comments while nothing happens.
 
     Args:
-        first: Already taken from `source`; None where the source was empty.
         source: The events.
         heartbeat_s: Longest silence.
     """
     yield f"retry: {RECONNECT_MS}\n\n".encode()
-    if first is None:
-        return
-    yield _line(first)
     pending: asyncio.Task[NumberedEvent | None] | None = None
     try:
         while True:

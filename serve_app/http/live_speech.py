@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from deployments.errors import plain
+from deployments.live_errors import SessionEndedError
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
 from pipeline.types import F32, SAMPLE_RATE_HZ
@@ -34,6 +35,8 @@ FULL_SCALE: Final = 32768.0
 MAX_MESSAGE_BYTES: Final = 2**20
 MAX_WAITING_S: Final = 2.0
 """PCM that may lie here while the host takes in what came before; more is taken from the socket later (back-pressure by TCP)."""
+NEWEST: Final = 10**15
+"""Number of an event that no session reaches: events from now on."""
 POLICY_VIOLATION: Final = 1008
 TRY_AGAIN_LATER: Final = 1013
 SESSION_GONE: Final = 4404
@@ -146,22 +149,34 @@ class _AudioSocket:
             return
         sender = asyncio.create_task(self._send(token))
         receiver = asyncio.create_task(self._receive(reader))
+        ending = asyncio.create_task(self._session_ends())
+        drained: asyncio.Task[None] | None = None
         try:
-            await asyncio.wait((sender, receiver), return_when=asyncio.FIRST_COMPLETED)
-            if not sender.done():
+            await asyncio.wait((sender, receiver, ending), return_when=asyncio.FIRST_COMPLETED)
+            if not (sender.done() or ending.done()):
                 receiver.result()
                 drained = asyncio.create_task(self._drained())
-                await asyncio.wait((sender, drained), return_when=asyncio.FIRST_COMPLETED)
-                drained.cancel()
-            if sender.done():
-                sender.result()
+                await asyncio.wait((sender, drained, ending), return_when=asyncio.FIRST_COMPLETED)
+            for task in (sender, ending):
+                if task.done():
+                    task.result()
         except LiveAnchorError as error:
             await self._refuse(plain(error))
         finally:
-            sender.cancel()
-            receiver.cancel()
-            await asyncio.gather(sender, receiver, return_exceptions=True)
+            tasks = [task for task in (sender, receiver, ending, drained) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self._close_audio(token)
+
+    async def _session_ends(self) -> None:
+        """Raises when the session is over: a client that says nothing must not wait for a session that is not there."""
+        reason = ""
+        async with aclosing(self._host.events(self._session_id, NEWEST)) as events:
+            async for event in events:
+                if event.name == "ended":
+                    reason = str(event.data.get("detail", ""))
+        raise SessionEndedError(self._session_id, reason)
 
     async def _receive(self, reader: PcmReader) -> None:
         while True:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from pipeline.webrtc.ice import link_headers
+from serve_app.http.disconnect import until_disconnect
 from serve_app.http.errors import BodyMalformedError, UnsupportedBodyError
 from serve_app.http.live_fields import SDP, SDP_FRAGMENT, candidates_of, check_sdp, content_type, read_small
 from serve_app.http.live_host import LiveHost
@@ -43,7 +44,7 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
             sdp = check_sdp(body.decode("utf-8"))
         except UnicodeDecodeError as error:
             raise BodyMalformedError("body", "no UTF-8", "an SDP offer") from error
-        viewer_id, answer = await host.view(session_id, sdp)
+        viewer_id, answer = await until_disconnect(request.receive, host.view(session_id, sdp))
         response = Response(answer, 201, {"Location": f"/stream/whep/{session_id}/{viewer_id}"}, SDP)
         for link in link_headers(settings.rtc):
             response.headers.append("Link", link)

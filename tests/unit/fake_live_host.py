@@ -115,6 +115,7 @@ class FakeLiveHost:
 
     async def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
         session = self._one(session_id)
+        after = min(after, len(session.events))
         while True:
             for event in session.events[after:]:
                 after = event.number

@@ -257,11 +257,12 @@ def test_events_are_streamed_numbered_and_end_with_the_session(served: Served) -
 
 def test_a_quiet_event_stream_says_that_it_lives() -> None:
     async def silence() -> AsyncGenerator[NumberedEvent, None]:
+        yield NumberedEvent(1, "connected", {})
         await asyncio.Event().wait()
         yield NumberedEvent(2, "never", {})
 
     async def first_three() -> list[bytes]:
-        stream = event_stream(NumberedEvent(1, "connected", {}), silence(), heartbeat_s=0.01)
+        stream = event_stream(silence(), heartbeat_s=0.01)
         async with aclosing(stream):
             return [await anext(stream) for _ in range(3)]
 
