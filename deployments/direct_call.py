@@ -1,6 +1,6 @@
 """Calls to one certain replica, one that drains too: Ray Serve's handles choose the replica themselves and skip those.
 
-Uses names that Ray Serve keeps to itself; `tests/unit/test_direct_call.py` fails when a release moves them.
+Uses names that Ray Serve keeps to itself; `tests/ray/test_live.py` fails when a release moves them.
 """
 
 from __future__ import annotations

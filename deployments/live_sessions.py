@@ -116,6 +116,7 @@ class LiveSessions:
         self._on_begin = on_begin
         self._on_end = on_end
         self._entries: dict[str, _Entry] = {}
+        self._beginning: set[str] = set()
         self._reasons: dict[str, str] = {}
         self._avatars: BoundedCache[tuple[str, str], tuple[Avatar, Nv12Canvas]] = BoundedCache(
             AVATAR_CACHE_BYTES, lambda found: 3 * found[0].canvas_rgb.nbytes
@@ -127,8 +128,8 @@ class LiveSessions:
 
     @property
     def ids(self) -> list[str]:
-        """Sessions that are here now."""
-        return list(self._entries)
+        """Sessions that are here now, those included that the owner has just been told of."""
+        return [*self._entries, *self._beginning]
 
     async def warm(self, avatar_id: str | None = None) -> None:
         """Draw an avatar's idle loop before anybody waits for it.
@@ -154,6 +155,7 @@ class LiveSessions:
             entry = self._make(offer, await self._stages_of(offer.session_id), avatar, canvas)
             sdp = await entry.peer.answer(offer.sdp)
             if self._on_begin is not None:
+                self._beginning.add(offer.session_id)
                 await self._on_begin(offer.session_id)
         except BaseException:
             try:
@@ -162,6 +164,8 @@ class LiveSessions:
             finally:
                 self.headroom.release(offer.session_id)
             raise
+        finally:
+            self._beginning.discard(offer.session_id)
         self._entries[offer.session_id] = entry
         entry.task = asyncio.create_task(self._run(entry), name=f"live-{offer.session_id}")
         self._log.info("session_begun", session_id=offer.session_id, drive=str(offer.drive), fps=offer.fps)
