@@ -48,12 +48,14 @@ class SessionRegistry:
         self._forget(session_id, reason)
 
     def beat(self, replica: str, sessions: Sequence[str]) -> None:
-        """A replica lives and holds exactly these sessions."""
+        """A replica lives and holds exactly these sessions; those that were thought lost are found again."""
         known = self._replica(replica)
         for gone in known.sessions - set(sessions):
             self._forget(gone, None)
         for session_id in sessions:
-            if session_id not in self._ended:
+            reason, _ = self._ended.get(session_id, (None, 0.0))
+            if reason is None:  # one that ended in good order is only being freed
+                self._ended.pop(session_id, None)
                 self.add(session_id, replica)
 
     def leave(self, replica: str) -> None:
@@ -92,8 +94,10 @@ class SessionRegistry:
         replica = self._place.pop(session_id, None)
         if replica in self._replicas:
             self._replicas[replica].sessions.discard(session_id)
-        if session_id not in self._ended:
+        known, _ = self._ended.get(session_id, (None, 0.0))
+        if known is None:
             self._ended[session_id] = (reason, self._clock())
+            self._ended.move_to_end(session_id)
         while len(self._ended) > MAX_TOMBSTONES:
             self._ended.popitem(last=False)
 

@@ -67,6 +67,19 @@ def test_a_late_beat_does_not_bring_an_ended_session_back(registry: SessionRegis
         registry.where("s1")
 
 
+def test_a_replica_that_was_only_slow_gets_its_sessions_back(registry: SessionRegistry, clock: ManualClock) -> None:
+    registry.add("s1", "replica-a")
+    registry.add("s2", "replica-a")
+    clock.now += LOST_AFTER_S + 1
+    with pytest.raises(SessionLostError):
+        registry.where("s1")
+    registry.end("s2", "deleted")
+    registry.beat("replica-a", ["s1", "s2"])
+    assert registry.where("s1") == "replica-a"
+    with pytest.raises(SessionEndedError, match="deleted"):
+        registry.where("s2")
+
+
 def test_tombstones_are_bounded_in_number_and_age(registry: SessionRegistry, clock: ManualClock) -> None:
     for number in range(MAX_TOMBSTONES + 5):
         registry.add(f"s{number}", "replica-a")
