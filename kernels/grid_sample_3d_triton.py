@@ -20,7 +20,7 @@ BLOCK, WARPS = 256, 4
 
 
 @triton.jit
-def _axis(coordinate, size):
+def neighbours(coordinate, size):
     """Both neighbours along one axis, their weights, and whether they lie inside."""
     position = ((coordinate + 1.0) * size - 1.0) * 0.5
     # far outside means zero anyway; bounding it keeps the integer conversion defined
@@ -57,9 +57,9 @@ def _sample_kernel(
     x = tl.load(grid, mask=there, other=-9.0).to(tl.float32)
     y = tl.load(grid + 1, mask=there, other=-9.0).to(tl.float32)
     z = tl.load(grid + 2, mask=there, other=-9.0).to(tl.float32)
-    x0, x1, wx0, wx1, inx0, inx1 = _axis(x, width)
-    y0, y1, wy0, wy1, iny0, iny1 = _axis(y, height)
-    z0, z1, wz0, wz1, inz0, inz1 = _axis(z, depth)
+    x0, x1, wx0, wx1, inx0, inx1 = neighbours(x, width)
+    y0, y1, wy0, wy1, iny0, iny1 = neighbours(y, height)
+    z0, z1, wz0, wz1, inz0, inz1 = neighbours(z, depth)
     base = volume_ptr + (item // grids_per_volume) * stride_n
     out = out_ptr + item * channels * places + place
     o00, o01 = z0 * stride_d + y0 * stride_h, z0 * stride_d + y1 * stride_h

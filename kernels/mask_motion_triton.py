@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.grid_sample_3d_triton import _axis
+from kernels.grid_sample_3d_triton import neighbours
 from kernels.mask_motion import TAPS
 from kernels.nv12_triton import device_of
 from kernels.sparse_motion import VIEWS
@@ -90,9 +90,13 @@ def _sample_kernel(
     channel = tl.arange(0, LANES)
     there = across < tl.where(line < height, width, 0)
     position = ((item * depth + slice_) * height + line).to(tl.int64) * width + across
-    x0, x1, wx0, wx1, inx0, inx1 = _axis(tl.load(deformation_ptr + position * 3, mask=there, other=-9.0), width)
-    y0, y1, wy0, wy1, iny0, iny1 = _axis(tl.load(deformation_ptr + position * 3 + 1, mask=there, other=-9.0), height)
-    z0, z1, wz0, wz1, inz0, inz1 = _axis(tl.load(deformation_ptr + position * 3 + 2, mask=there, other=-9.0), depth)
+    x0, x1, wx0, wx1, inx0, inx1 = neighbours(tl.load(deformation_ptr + position * 3, mask=there, other=-9.0), width)
+    y0, y1, wy0, wy1, iny0, iny1 = neighbours(
+        tl.load(deformation_ptr + position * 3 + 1, mask=there, other=-9.0), height
+    )
+    z0, z1, wz0, wz1, inz0, inz1 = neighbours(
+        tl.load(deformation_ptr + position * 3 + 2, mask=there, other=-9.0), depth
+    )
     volume = volume_ptr + item.to(tl.int64) * depth * height * width * CHANNELS
     total = tl.zeros((BP, LANES), tl.float32)
     for corner in tl.static_range(8):

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.grid_sample_3d_triton import _axis
+from kernels.grid_sample_3d_triton import neighbours
 from kernels.nv12_triton import device_of
 from kernels.sparse_motion import CHANNELS, FEATURES, HEAT_FIRST, KEYPOINTS, VARIANCE
 from kernels.triton_launch import launch
@@ -54,9 +54,9 @@ def _view(
     dx = moves * (tl.load(source_ptr + keypoint) - tl.load(driving_ptr + keypoint))
     dy = moves * (tl.load(source_ptr + keypoint + 1) - tl.load(driving_ptr + keypoint + 1))
     dz = moves * (tl.load(source_ptr + keypoint + 2) - tl.load(driving_ptr + keypoint + 2))
-    x0, x1, wx0, wx1, inx0, inx1 = _axis(x + dx, width)
-    y0, y1, wy0, wy1, iny0, iny1 = _axis(y + dy, height)
-    z0, z1, wz0, wz1, inz0, inz1 = _axis(z + dz, depth)
+    x0, x1, wx0, wx1, inx0, inx1 = neighbours(x + dx, width)
+    y0, y1, wy0, wy1, iny0, iny1 = neighbours(y + dy, height)
+    z0, z1, wz0, wz1, inz0, inz1 = neighbours(z + dz, depth)
     total = tl.zeros((BP, FEATURES), tl.float32)
     for corner in tl.static_range(8):
         line = (z0 if corner < 4 else z1) * height + (y0 if corner % 4 < 2 else y1)

@@ -29,6 +29,7 @@ class FusedAttention(nn.Module):
         norm: The norm before it.
         attention: Where the weights come from; they are copied.
         dtype: Type of the products.
+        cross: Only queries are made here; keys and values come from elsewhere.
     """
 
     gain: Tensor
