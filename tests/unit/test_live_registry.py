@@ -59,6 +59,14 @@ def test_an_empty_registry_is_filled_by_beats(registry: SessionRegistry) -> None
         registry.where("s1")
 
 
+def test_an_end_that_comes_after_a_beat_without_the_session_still_says_why(registry: SessionRegistry) -> None:
+    registry.add("s1", "replica-a")
+    registry.beat("replica-a", [])
+    registry.end("s1", "deleted")
+    with pytest.raises(SessionEndedError, match="deleted"):
+        registry.where("s1")
+
+
 def test_a_late_beat_does_not_bring_an_ended_session_back(registry: SessionRegistry) -> None:
     registry.add("s1", "replica-a")
     registry.end("s1", "idle_ttl")
