@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from deployments.live_calls import LiveOffer
 from pipeline.live.contracts import Drive
 from serve_app.http.disconnect import until_disconnect
-from serve_app.http.live_fields import candidates_of, offer_body, offer_of
+from serve_app.http.live_fields import candidates_body, candidates_of, offer_body, offer_of
 from serve_app.http.live_host import LiveHost
 from serve_app.http.openapi import problems
 from serve_app.http.services import Services
@@ -163,6 +163,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         status_code=204,
         summary="More ICE candidates",
         responses=problems(*LIVE_PROBLEMS, 408, 413, 415, 422),
+        openapi_extra=candidates_body(),
     )
     async def trickle(session_id: str, request: Request) -> Response:
         """JSON `{"candidates": [{candidate, sdpMid, sdpMLineIndex}, ...]}`, or `application/trickle-ice-sdpfrag`.

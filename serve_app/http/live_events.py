@@ -21,6 +21,13 @@ EVENT_STREAM: Final = "text/event-stream"
 HEARTBEAT_S: Final = 15.0
 """A comment after so much silence keeps proxies from closing the connection."""
 RECONNECT_MS: Final = 1000
+_LAST_EVENT: Final[dict[str, Any]] = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "required": False,
+    "description": "Events after this one; from the first that is kept when left out, new ones only when it is beyond the newest.",
+    "schema": {"type": "integer", "minimum": 0},
+}
 
 
 def live_event_routes(services: Services, host: LiveHost) -> APIRouter:
@@ -32,6 +39,7 @@ def live_event_routes(services: Services, host: LiveHost) -> APIRouter:
         response_class=Response,
         summary="Events of a live session",
         responses=_answer() | problems(404, 410, 422, 500, 503),
+        openapi_extra={"parameters": [_LAST_EVENT]},
     )
     async def events(session_id: str, request: Request) -> Response:
         """Server-sent events: `connected`, `speaking_started`, `speaking_finished {position_s, interrupted}`, `ended`, ...

@@ -191,6 +191,29 @@ def _json_candidate(value: object) -> dict[str, Any]:
     return {"candidate": found["candidate"], "sdpMid": mid, "sdpMLineIndex": line, "usernameFragment": ufrag}
 
 
+def candidates_body() -> dict[str, Any]:
+    """`openapi_extra=` of trickled candidates."""
+    one = {
+        "type": "object",
+        "required": ["candidate"],
+        "additionalProperties": False,
+        "properties": {
+            "candidate": {"type": "string", "description": "As browsers write it: `candidate:...`."},
+            "sdpMid": {"type": ["string", "null"]},
+            "sdpMLineIndex": {"type": ["integer", "null"], "minimum": 0},
+            "usernameFragment": {"type": ["string", "null"]},
+        },
+    }
+    schema = {
+        "type": "object",
+        "required": ["candidates"],
+        "additionalProperties": False,
+        "properties": {"candidates": {"type": "array", "maxItems": MAX_CANDIDATES, "items": one}},
+    }
+    content = {JSON: {"schema": schema}, SDP_FRAGMENT: {"schema": {"type": "string"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 def offer_body() -> dict[str, Any]:
     """`openapi_extra=` of the offer."""
     schema = {
@@ -207,7 +230,7 @@ def offer_body() -> dict[str, Any]:
             "fps": {"type": "integer", "enum": list(LIVE_FPS)},
             "drive": {"type": "string", "enum": [str(one) for one in Drive], "default": str(Drive.MIC)},
             "echo": {"type": "boolean", "default": True, "description": "The voice goes back with the picture."},
-            "seed": {"type": "integer", "minimum": 0, "default": 0},
+            "seed": {"type": "integer", "minimum": 0, "maximum": MAX_SEED, "default": 0},
         },
     }
     example = {"sdp": "v=0...", "type": "offer", "drive": "mic", "fps": 25, "echo": True}

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from pipeline.webrtc.ice import link_headers
 from serve_app.http.disconnect import until_disconnect
 from serve_app.http.errors import BodyMalformedError, UnsupportedBodyError
-from serve_app.http.live_fields import SDP, SDP_FRAGMENT, candidates_of, check_sdp, content_type, read_small
+from serve_app.http.live_fields import SDP, candidates_body, candidates_of, check_sdp, content_type, read_small
 from serve_app.http.live_host import LiveHost
 from serve_app.http.openapi import problems
 from serve_app.http.services import Services
@@ -63,10 +63,10 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
         status_code=204,
         summary="More ICE candidates of a viewer",
         responses=problems(400, 404, 408, 410, 413, 415, 422, 500, 503),
-        openapi_extra={"requestBody": {"required": True, "content": {SDP_FRAGMENT: {"schema": {"type": "string"}}}}},
+        openapi_extra=candidates_body(),
     )
     async def trickle(session_id: str, viewer_id: str, request: Request) -> Response:
-        """`application/trickle-ice-sdpfrag` (RFC 8840). An ICE restart is not possible: make a new offer."""
+        """`application/trickle-ice-sdpfrag` (RFC 8840), or JSON as for the session. No ICE restart: make a new offer."""
         with services.budget.hold() as hold:
             found = await candidates_of(request, settings, hold)
         await host.view_candidates(session_id, viewer_id, found)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 import structlog
 from websockets.exceptions import ConnectionClosed
@@ -254,6 +255,18 @@ def test_a_silent_socket_is_told_that_its_session_has_ended(served: Served, sdp:
         assert refusal(one) == ("session_ended", 4404)
     with audio_socket(served, session) as late:
         assert refusal(late) == ("session_ended", 4404)
+
+
+def test_a_flood_of_speech_is_refused_when_the_queue_is_full(served: Served, sdp: str) -> None:
+    session = begin(served, sdp)
+    second = np.random.default_rng(1).bytes(32_000)  # noise: silence would be compressed to nothing
+    with audio_socket(served, session) as one:
+        with pytest.raises(ConnectionClosed):
+            for _ in range(10_000):  # 320 MB
+                one.send(second)
+        assert refusal(one) == ("queue_full", 1008)
+    stats = served.client.get(f"/stream/webrtc/{session}/stats").json()
+    assert stats["state"] == "connecting" and stats["queue_depths"]["speech_ms"] <= 5000
 
 
 def test_listeners_to_a_quiet_session(served: Served, sdp: str) -> None:
