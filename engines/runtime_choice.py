@@ -123,6 +123,12 @@ def relative_error(got: Tensor, want: Tensor) -> float:
     return error if math.isfinite(error) else math.inf
 
 
+def told(fault: BaseException) -> str:
+    """A fault in one line; some have no text."""
+    first = next(iter(str(fault).splitlines()), "")
+    return f"{type(fault).__name__}: {first[:200]}"
+
+
 def call_ms(runtime: Runtime, inputs: Inputs) -> float:
     """Median time of a call, to the end of the device's work; fewer calls where they take long."""
     times: list[float] = []
@@ -165,7 +171,7 @@ def _tried(name: str, make: Make, inputs: Sequence[Inputs], want: Sequence[Tenso
             for given, expected in zip(inputs, want, strict=True)
         )
     except (LiveAnchorError, ImportError, RuntimeError) as fault:  # whatever a library lacks, the others still serve
-        return Trial(name, None, reason=f"{type(fault).__name__}: {str(fault).splitlines()[0][:200]}")
+        return Trial(name, None, reason=told(fault))
     if error > max_error:
         return Trial(name, None, error=error, reason=f"is off: relative error {error:.1e}, allowed {max_error:.0e}")
     return Trial(name, runtime, error=error)

@@ -15,7 +15,7 @@ from engines.ditto.checkpoints import HUBERT_FILE
 from engines.ditto.hubert import WINDOW_SAMPLES, Hubert
 from engines.ditto.hubert_file import read_hubert
 from engines.ditto.hubert_graph import verified_hubert
-from engines.runtime_choice import RuntimeKind, RuntimeRefusedError
+from engines.runtime_choice import RuntimeKind, RuntimeRefusedError, told
 from kernels.errors import LiveAnchorError
 
 F32 = NDArray[np.float32]
@@ -55,7 +55,7 @@ def hubert_runtime(folder: Path, device: str = "cpu", threads: int = 1, wanted: 
         try:
             ways[name] = make()
         except (LiveAnchorError, RuntimeError) as error:  # a file of another exporter, no library, too little memory
-            reasons[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+            reasons[name] = told(error)
             if wanted == name:
                 raise RuntimeRefusedError(f"{STAGE}: runtime {name} cannot be used here: {reasons[name]}") from error
     times = {name: _call_ms(encode_all) for name, encode_all in ways.items()} if len(ways) > 1 else {}

@@ -75,6 +75,15 @@ def test_auto_goes_on_where_a_way_cannot_be_made() -> None:
     assert choose("auto", compiled=broken, tensorrt=missing).name == "eager"
 
 
+def test_a_fault_without_a_text_stops_nothing() -> None:
+    def silent() -> Fake:
+        raise RuntimeError
+
+    with structlog.testing.capture_logs() as logs:
+        assert choose("auto", compiled=(2.0, 3.0), tensorrt=silent).name == "compiled"
+    assert logs[0]["tensorrt"] == "RuntimeError: "
+
+
 def test_auto_says_why_once() -> None:
     with structlog.testing.capture_logs() as logs:
         choose("auto", compiled=(2.0, 3.0), tensorrt=missing, other=(3.0, 1.0))
