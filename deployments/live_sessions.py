@@ -313,8 +313,8 @@ class LiveSessions:
                 await entry.free()
             finally:
                 self._forget(session_id, reason)
-            if self._on_end is not None:
-                await self._on_end(session_id, str(reason))
+                if self._on_end is not None:
+                    await self._on_end(session_id, str(reason))
 
     def _forget(self, session_id: str, reason: EndReason) -> None:
         del self._entries[session_id]

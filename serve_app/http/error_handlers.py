@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import structlog
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -11,11 +13,13 @@ from deployments.errors import plain
 from kernels.errors import InvalidInputError, LiveAnchorError
 from serve_app.http.context import request_id_of, route_of
 from serve_app.http.metrics import HttpMetrics
-from serve_app.http.problems import http_problem_response, kind_of, problem_response
+from serve_app.http.problems import http_problem_response, kind_of, problem_response, shown
 from serve_app.http.settings import ApiSettings
 
 CLIENT_CLOSED = 499
 """Status of a request whose client is gone; it only shows in logs and counts."""
+LOGGED: Final = 2000
+"""Characters of a reason; an address that a caller made up may be longer."""
 
 
 def install_error_handlers(api: FastAPI, settings: ApiSettings, metrics: HttpMetrics) -> None:
@@ -28,9 +32,8 @@ def install_error_handlers(api: FastAPI, settings: ApiSettings, metrics: HttpMet
         request_id = request_id_of(request.scope)
         metrics.problem(error.code)
         if not isinstance(error, InvalidInputError):
-            log.warning(
-                "failed", request_id=request_id, code=error.code, reason=str(error), status=kind_of(error).status
-            )
+            reason, status = shown(str(error), LOGGED), kind_of(error).status
+            log.warning("failed", request_id=request_id, code=error.code, reason=reason, status=status)
         return problem_response(error, request_id, settings.retry_after_s)
 
     @api.exception_handler(HTTPException)

@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from deployments.config import SessionHostSettings
+from pipeline.live.contracts import EndReason
 from tests.unit.hostile_media import BAD_AUDIO
 from tests.unit.http_support import InProcessHost, Served, assert_problem, serving, small_avatar, wait_for, wav
 from tests.unit.in_process_live import InProcessLive
@@ -317,6 +318,37 @@ def test_addresses_and_methods_that_do_not_exist(served: Served) -> None:
     assert (
         "access-control-allow-origin" not in asked.headers and "access-control-allow-credentials" not in asked.headers
     )
+
+
+def test_a_session_that_cannot_be_freed_whole_gives_its_place_back_all_the_same(served: Served, sdp: str) -> None:
+    session, freed = begin(served, sdp), []
+    entry = served.host.live.sessions._entries[session]
+    close = entry.peer.close
+
+    async def broken() -> None:
+        await close()
+        raise TimeoutError
+
+    entry.peer.close, stock = broken, entry.hub.close
+
+    async def counted() -> None:
+        freed.append(True)
+        await stock()
+
+    entry.hub.close = counted
+    assert_problem(served.client.delete(f"/stream/webrtc/{session}"), 500, "internal_error")
+    assert freed and served.host.live.sessions.headroom.active == 0
+    assert_problem(served.client.delete(f"/stream/webrtc/{session}"), 410, "session_ended")
+
+
+def test_while_a_session_is_being_freed_it_is_over(served: Served, sdp: str) -> None:
+    session = begin(served, sdp)
+    entry = served.host.live.sessions._entries[session]
+    entry.session.end(EndReason.IDLE_TTL)  # as if its task had just begun to free it
+    kind = {"Content-Type": "application/sdp"}
+    assert_problem(served.client.post(f"/stream/whep/{session}", content=sdp, headers=kind), 410, "session_ended")
+    said = served.client.post(f"/stream/webrtc/{session}/speak", files={"audio": wav()})
+    assert_problem(said, 410, "session_ended")
 
 
 def test_a_client_that_never_connects_gives_its_place_back(served: Served, sdp: str) -> None:
