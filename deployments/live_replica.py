@@ -23,7 +23,6 @@ from deployments.live_registry_actor import registry_of
 from deployments.live_sessions import LiveSessions
 from deployments.stage_worker import replica_id
 from kernels.errors import InvalidInputError, LiveAnchorError
-from pipeline.live.contracts import EndReason
 from pipeline.stages import StageInfo
 from pipeline.types import Avatar
 from pipeline.webrtc.warm_up import warm_up
@@ -98,8 +97,7 @@ class LiveReplica:
             yield answer
             yield LiveEnded(offer.session_id, await sessions.ended_because(offer.session_id))
         finally:
-            if offer.session_id in sessions.ids:
-                await sessions.end(offer.session_id, EndReason.DRAINED)
+            await sessions.drain(offer.session_id)
             self._metric_active.set(len(sessions.ids))
 
     async def do(self, session_id: str, action: str, args: tuple[Any, ...]) -> Any:

@@ -183,11 +183,17 @@ class LiveSessions:
         self._entry(session_id).session.end(reason)
         await self.ended_because(session_id)
 
-    async def close(self) -> None:
-        """End all sessions."""
-        for session_id, entry in list(self._entries.items()):
+    async def drain(self, session_id: str) -> None:
+        """End a session, if it does not end or is over already, and wait until everything is free."""
+        entry = self._entries.get(session_id)
+        if entry is not None:
             entry.session.end(EndReason.DRAINED)
             await self.ended_because(session_id)
+
+    async def close(self) -> None:
+        """End all sessions."""
+        for session_id in self.ids:
+            await self.drain(session_id)
         await self._loops.close()
 
     async def candidates(self, session_id: str, candidates: Sequence[dict[str, Any]]) -> None:

@@ -139,6 +139,20 @@ async def _until_finished(sessions: LiveSessions) -> Any:
             return
 
 
+def test_draining_a_session_that_is_just_ending_waits_for_it() -> None:
+    async def body(sessions: LiveSessions, told: Told) -> None:
+        client = Client()
+        await sessions.open(LiveOffer("s1", await client.offer(), None, 25, Drive.PUSH, True))
+        ending = asyncio.create_task(sessions.end("s1"))
+        await asyncio.sleep(0)
+        await asyncio.gather(sessions.drain("s1"), sessions.drain("s1"), ending)
+        await sessions.drain("s1")
+        assert told.ended == [("s1", "deleted")] and not sessions.ids
+        await client.close()
+
+    run(body)
+
+
 def test_an_interruption_answers_where_the_sound_stopped() -> None:
     async def body(sessions: LiveSessions, told: Told) -> None:
         client = Client()
