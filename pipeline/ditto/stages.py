@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 
@@ -21,11 +17,10 @@ from pipeline.ditto.motion_diffusion import FAMILY, DittoMotionCarry
 from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.renderer import DEFAULT_CACHE_BYTES, DittoRenderer
 from pipeline.ditto.tail import DittoTail
-from pipeline.local_rife import LocalCrops, LocalRife
-from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
-from pipeline.types import F32, SAMPLES_PER_FRAME, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
-
-T = TypeVar("T")
+from pipeline.local_rife import LocalRife
+from pipeline.stage_threads import StageThreads
+from pipeline.stages import Carry, StageInfo
+from pipeline.types import SAMPLES_PER_FRAME, Avatar, FeatureRows, MotionChunk
 
 
 def stage_info(hop_frames: int, history_frames: int) -> StageInfo:
@@ -42,7 +37,7 @@ def stage_info(hop_frames: int, history_frames: int) -> StageInfo:
     )
 
 
-class DittoStages:
+class DittoStages(StageThreads):
     """`Stages` of the family `ditto` over two threads: one for features and motion, one for pictures.
 
     Args:
@@ -58,55 +53,19 @@ class DittoStages:
     def __init__(
         self, audio: DittoAudioFeatures, motion: DittoMotionModes, renderer: DittoRenderer, rife: LocalRife
     ) -> None:
-        self._audio = audio
+        super().__init__(audio, renderer, rife)
         self._motion = motion
-        self._renderer = renderer
-        self._rife = rife
-        self._speech_thread = ThreadPoolExecutor(1, thread_name_prefix="speech")
-        self._picture_thread = ThreadPoolExecutor(1, thread_name_prefix="picture")
-        self.calls: Counter[str] = Counter()
 
     @property
     def info(self) -> StageInfo:
         """Facts about `ditto`."""
         return stage_info(self._motion.hop_frames, self._motion.history_frames)
 
-    async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
-        """See `Stages`."""
-        return await self._run("audio_features", self._speech_thread, lambda: self._audio.window(window, first_row))
-
     async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
         """See `Stages`; a call without rows does a session's set-up."""
         if not isinstance(carry, DittoMotionCarry | DittoClipCarry):
             raise CarryError("carry", carry.family or type(carry).__name__, FAMILY)
-        return await self._run("motion_diffusion", self._speech_thread, lambda: self._motion.step(rows, carry))
-
-    async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
-        """See `Stages`."""
-        return await self._run("renderer", self._picture_thread, lambda: self._renderer.render(request))
-
-    def crops(self, request: RenderRequest) -> LocalCrops:
-        """See `Stages`."""
-        return LocalCrops(self._run("renderer", self._picture_thread, lambda: self._renderer.crops(request)))
-
-    async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
-        """See `Stages`."""
-        self.calls["rife"] += 1
-        return await self._rife.run(request, crops, before)
-
-    def check_rate(self, fps: float) -> None:
-        """Refuse a frame rate that `rife` would have to make, where it cannot; see `LocalRife.check`."""
-        self._rife.check(fps)
-
-    def close(self) -> None:
-        """End the threads; work that has begun is finished first."""
-        self._rife.close()
-        self._speech_thread.shutdown()
-        self._picture_thread.shutdown()
-
-    async def _run(self, stage: str, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        self.calls[stage] += 1
-        return await asyncio.get_running_loop().run_in_executor(thread, work)
+        return await self._in_speech_thread("motion_diffusion", lambda: self._motion.step(rows, carry))
 
 
 def load_stages(
