@@ -13,6 +13,8 @@ import mmap
 import multiprocessing.connection
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,8 +60,11 @@ def measure(device: str, samples: int) -> dict[str, Any]:
 
 def _send(pipe: Any, way: str, name: str, source: Tensor, samples: int) -> list[float]:
     host = _mapped(name, source)
-    if way == "pinned":
-        _register(host)
+    with _registered(host, way == "pinned"):
+        return _rounds(pipe, way, host, source, samples)
+
+
+def _rounds(pipe: Any, way: str, host: Tensor, source: Tensor, samples: int) -> list[float]:
     opened = torch.empty_like(source) if way == "cuda_ipc" else None
     if opened is not None:
         pipe.send(opened)
@@ -86,14 +91,13 @@ def _send(pipe: Any, way: str, name: str, source: Tensor, samples: int) -> list[
 def _receive(pipe: Any, way: str, name: str, label: str, device: str) -> None:
     target = torch.empty_like(crops(device, DTYPES[label]))
     host = _mapped(name, target)
-    if way == "pinned":
-        _register(host)
-    origin = pipe.recv() if way == "cuda_ipc" else host
-    pipe.send("ready")
-    while pipe.recv() is not None:
-        target.copy_(origin, non_blocking=way != "plasma_like")
-        _synchronise(target)
-        pipe.send("here")
+    with _registered(host, way == "pinned"):
+        origin = pipe.recv() if way == "cuda_ipc" else host
+        pipe.send("ready")
+        while pipe.recv() is not None:
+            target.copy_(origin, non_blocking=way != "plasma_like")
+            _synchronise(target)
+            pipe.send("here")
 
 
 def _answer(pipe: multiprocessing.connection.Connection) -> None:
@@ -110,10 +114,17 @@ def _mapped(name: str, like: Tensor) -> Tensor:
     return torch.from_numpy(array).view(like.dtype).reshape(like.shape)
 
 
-def _register(host: Tensor) -> None:
-    status = torch.cuda.cudart().cudaHostRegister(host.data_ptr(), host.nbytes, 0)  # type: ignore[no-untyped-call]  # torch's own
-    if int(status) != 0:
+@contextmanager
+def _registered(host: Tensor, wanted: bool) -> Iterator[None]:
+    """Memory that the GPU reads and writes by itself; given back, because the next mapping may get the same address."""
+    runtime = torch.cuda.cudart() if wanted else None  # type: ignore[no-untyped-call]  # torch's own
+    if runtime is not None and int(status := runtime.cudaHostRegister(host.data_ptr(), host.nbytes, 0)) != 0:
         raise RuntimeError(f"cudaHostRegister: {status}")
+    try:
+        yield
+    finally:
+        if runtime is not None:
+            runtime.cudaHostUnregister(host.data_ptr())
 
 
 def _synchronise(tensor: Tensor) -> None:

@@ -45,7 +45,10 @@ def _captured(plain: Work) -> Work:
 
     def replay() -> object:
         graph.replay()
-        return kept
+        return (
+            kept,
+            plain,
+        )  # what the graph reads lives as long as it does: an allocator short of memory gives freed blocks back
 
     return replay
 
