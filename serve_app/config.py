@@ -102,7 +102,7 @@ class DeploymentsSettings(Settings):
         max_replicas=2,
         target_ongoing_requests=4,
         max_ongoing_requests=48,
-        graceful_shutdown_timeout_s=900.0,
+        graceful_shutdown_timeout_s=3660.0,
     )
     audio_features: DeploymentSettings = DeploymentSettings(num_cpus=0.1, max_replicas=2, target_ongoing_requests=8)
     motion_diffusion: DeploymentSettings = DeploymentSettings(num_cpus=0.2, max_replicas=2, target_ongoing_requests=4)
