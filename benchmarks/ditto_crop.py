@@ -1,8 +1,10 @@
 """How far Ditto crops differ by the landmarks that they are measured on.
 
-`python -m benchmarks.ditto_crop [--portrait FILE] [--landmark203 FILE]` prints, per picture, the crop from each set against ours:
-size ratio, shift of the centre in pixels of the 512 crop, turn in degrees. Without `landmark203.onnx` (it was not at hand when this
-was written) the other sets are choices of mesh points, which shows what the choice costs, not what the networks' disagreement does.
+`python -m benchmarks.ditto_crop [--portrait FILE ...]` prints, per picture, the crop from each set against ours: size ratio, shift
+of the centre in pixels of the 512 crop, turn in degrees. The reference's networks are compared where their files lie in the
+checkpoint folder (`weights pull ditto` brings `landmark203.onnx`; `2d106det.onnx` only an operator who may use it can put there) or
+are named by `--landmark203` and `--landmark106`. Neither was at hand when this was written. The other sets are choices of mesh
+points: they show what the choice costs, not what the networks' disagreement does.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
-from engines.ditto.landmarks import Landmark203
+from engines.ditto.checkpoints import LANDMARK_106_FILE, LANDMARK_203_FILE, ditto_folder
+from engines.ditto.landmarks import Landmark106, Landmark203
 from engines.face_mesh import FaceMesh
 from engines.home import face_weights_dir
 from pipeline.ditto import crop_geometry
@@ -62,8 +65,10 @@ def square_of(mesh: F32, box: tuple[int, ...]) -> FaceSquare:
     return FaceSquare(mean + ((low + high) / 2.0) @ axes + axes[1] * (_SHIFT * size), size, ours.angle)
 
 
-def table(rgb: U8, mesh: FaceMesh, landmark203: Landmark203 | None) -> dict[str, Difference]:
-    """Every comparison for one picture."""
+def table(
+    rgb: U8, mesh: FaceMesh, landmark203: Landmark203 | None, landmark106: Landmark106 | None = None
+) -> dict[str, Difference]:
+    """Every comparison for one picture; the 106 points begin from our mesh's box, not from the reference's detector."""
     found = FaceLandmarker(mesh).first(rgb).mesh
     ours = face_square(found[:, :2], scale=_SCALE, shift_down=_SHIFT)
     sets = {
@@ -74,9 +79,16 @@ def table(rgb: U8, mesh: FaceMesh, landmark203: Landmark203 | None) -> dict[str,
     }
     rows = {name: compare(square_of(found, box), ours) for name, box in sets.items()}
     rows[f"noise of {_NOISE_SHARE:.0%} of the eye distance"] = _noise(found, ours)
+    landmarkers: dict[str, FaceLandmarker] = {}
     if landmark203 is not None:
-        points = FaceLandmarker(mesh, landmark203).first(rgb).crop_points
-        rows["landmark203"] = compare(face_square(points, scale=_SCALE, shift_down=_SHIFT), ours)
+        landmarkers["landmark203"] = FaceLandmarker(mesh, landmark203)
+    if landmark106 is not None:
+        landmarkers["2d106det"] = FaceLandmarker(mesh, None, landmark106)
+    if landmark203 is not None and landmark106 is not None:
+        landmarkers["landmark203 from 2d106det"] = FaceLandmarker(mesh, landmark203, landmark106)
+    for name, landmarker in landmarkers.items():
+        points = landmarker.first(rgb).crop_points
+        rows[name] = compare(face_square(points, scale=_SCALE, shift_down=_SHIFT), ours)
     return rows
 
 
@@ -97,18 +109,23 @@ def _noise(found: F32, ours: FaceSquare) -> Difference:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--portrait", type=Path, help="another picture beside the default presenter")
-    parser.add_argument("--landmark203", type=Path, help="the reference's ONNX file")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--portrait", type=Path, nargs="+", default=[], help="pictures beside the default presenter")
+    parser.add_argument("--landmark203", type=Path, help="the reference's ONNX file, else the checkpoint folder's")
+    parser.add_argument("--landmark106", type=Path, help="InsightFace's 2d106det.onnx, else the checkpoint folder's")
     options = parser.parse_args()
     mesh = FaceMesh(face_weights_dir())
-    finer = Landmark203(options.landmark203) if options.landmark203 else None
+    file203 = options.landmark203 or ditto_folder() / LANDMARK_203_FILE
+    file106 = options.landmark106 or ditto_folder() / LANDMARK_106_FILE
+    finer = Landmark203(file203) if options.landmark203 or file203.is_file() else None
+    coarse = Landmark106(file106) if options.landmark106 or file106.is_file() else None
+    for model, file in ((finer, file203), (coarse, file106)):
+        print(f"{file.name}: {'compared' if model is not None else f'NOT compared, no file {file}'}")
     pictures = {"default presenter": draw_presenter().rgb}
-    if options.portrait:
-        pictures[options.portrait.name] = fit_canvas(np.array(Image.open(options.portrait).convert("RGB")))
+    pictures |= {str(path): fit_canvas(np.array(Image.open(path).convert("RGB"))) for path in options.portrait}
     for name, rgb in pictures.items():
         print(name)
-        for what, one in table(rgb, mesh, finer).items():
+        for what, one in table(rgb, mesh, finer, coarse).items():
             print(f"  {what:38s} size x{one.size:.3f}  shift {one.shift_px:5.1f} px  turn {one.turn_deg:5.2f} deg")
 
 
