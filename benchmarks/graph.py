@@ -2,7 +2,7 @@
 
 Starts a cluster of its own on this machine, sends file jobs over HTTP like any client, and ends the cluster. Speech is the
 committed demo sample, repeated to the length of the job. The long job (10 minutes) measures memory only; `--long-s 0` leaves
-it out.
+it out, `--only memory` runs nothing else. It comes before the parallel jobs, whose load starts replicas that stay for a while.
 """
 
 from __future__ import annotations
@@ -192,6 +192,8 @@ def measure(run: RunInfo, long_s: float) -> Iterator[BenchmarkRecord]:
             samples=[short_memory.peak_bytes / GIB],
             higher_is_better=False,
         )
+        if long_s:
+            yield _growth(run, url, long_s, short_memory.peak_bytes)
         began = time.perf_counter()
         with ThreadPoolExecutor(PARALLEL) as pool:
             list(pool.map(lambda _: run_job(url, wav), range(PARALLEL)))
@@ -205,8 +207,18 @@ def measure(run: RunInfo, long_s: float) -> Iterator[BenchmarkRecord]:
             baseline="one job at a time, same run",
             baseline_value=JOB_S / float(np.median([job.seconds for job in files])),
         )
-        if long_s:
-            yield _growth(run, url, long_s, short_memory.peak_bytes)
+
+
+def memory_only(run: RunInfo, long_s: float) -> Iterator[BenchmarkRecord]:
+    """`file_job_pss_growth_mib` alone."""
+    wav = wav_16(speech(JOB_S))
+    with cluster() as url:
+        run_job(url, wav)
+        with PeakMemory(os.getpid()) as short_memory:
+            for _ in range(RUNS):
+                run_job(url, wav)
+                run_job(url, wav, stream=True)
+        yield _growth(run, url, long_s, short_memory.peak_bytes)
 
 
 def _growth(run: RunInfo, url: str, long_s: float, short_peak: int) -> BenchmarkRecord:
@@ -230,10 +242,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--long-s", type=float, default=LONG_S, help="seconds of speech of the long job; 0 leaves it out"
     )
+    parser.add_argument("--only", choices=("memory",), help="the long job alone")
     options = parser.parse_args(arguments)
     run = describe_run("python -m benchmarks.graph")
     try:
-        for record in measure(run, options.long_s):
+        for record in (memory_only if options.only else measure)(run, options.long_s):
             write_records(options.out, [record])
             print(format_table([record]), flush=True)
     except (LiveAnchorError, httpx.HTTPError) as error:
