@@ -110,6 +110,7 @@ class EncoderSettings(Settings):
     nvenc_file_qp: int = Field(20, ge=0, le=40, description="NVENC constant quantiser for files; lower is better.")
     file_gop_s: float = Field(1.0, gt=0, le=10, description="Seconds between key frames in files; every GOP is closed.")
     live_gop_s: float = Field(2.0, gt=0, le=10, description="Seconds between key frames when live.")
-    threads: int = Field(2, ge=1, le=16, description="libx264 threads per stream.")
+    threads: int = Field(2, ge=1, le=16, description="libx264 threads per file.")
+    live_threads: int = Field(1, ge=1, le=16, description="libx264 threads per live session; more cost more in sum.")
     aac_kbps: int = Field(128, ge=32, le=320, description="Bit rate of the voice in files, kbit/s.")
     fragment_ms: int = Field(200, ge=20, le=5000, description="Length of one fragment of a file streamed while made.")

@@ -38,7 +38,7 @@ def open_x264(
         video_format,
         x264_options(video_format, purpose, settings),
         video_format.gop_frames(gop_s),
-        settings.threads,
+        settings.live_threads if purpose == "live" else settings.threads,
     )
 
 

@@ -52,7 +52,7 @@ class RtcSettings(Settings):
     udp_port_min: int = Field(0, ge=0, le=65535, description="First UDP port for media; 0: any.")
     udp_port_max: int = Field(0, ge=0, le=65535, description="Last UDP port for media; 0: any.")
     min_kbps: int = Field(300, ge=50, le=50_000, description="Floor of the video bit rate.")
-    max_kbps: int = Field(6000, ge=100, le=100_000, description="Ceiling of the video bit rate.")
+    max_kbps: int = Field(4000, ge=100, le=100_000, description="Ceiling of the video bit rate.")
     start_kbps: int = Field(2500, ge=50, le=100_000, description="Video bit rate before the network has been measured.")
     max_viewers: int = Field(16, ge=0, le=1000, description="WHEP viewers per session.")
 

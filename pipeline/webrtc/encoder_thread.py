@@ -19,9 +19,12 @@ from pipeline.webrtc.voice_encoder import VoiceEncoder
 
 PENDING_PICTURES = 2
 PENDING_VOICE = 50
+STILL_AFTER_S = 0.4
+"""A picture that has not changed for so long is still: its repeats are thinned out. Before that every one is sent, so that pictures
+that come late here and there leave no gap in the rhythm."""
 STILL_S = 0.1
-"""A picture that repeats the one before is left out when another was sent within this time. Encoding it would cost as much as a new
-one, and receivers hold what they have; they begin to speak of a freeze at three frame times."""
+"""Of a still picture one repeat is sent in this time. Encoding one costs as much as a new picture, and receivers hold what they have;
+they begin to speak of a freeze at three frame times."""
 REMEMBERED = 500
 """Encode times kept for percentiles."""
 
@@ -44,7 +47,7 @@ class EncoderThread:
     """Paints and encodes behind a bounded queue: what comes too late is dropped, never queued.
 
     At most two pictures wait. A third one pushes out a waiting repeat, else the oldest; the rectangle of a dropped picture
-    is still painted where a later one does not cover it. Of pictures that repeat the one before, one in 100 ms is
+    is still painted where a later one does not cover it. Of a picture that has been still for 0.4 s, one repeat in 100 ms is
     encoded. The voice waits in a queue of its own (1 s) and goes first.
 
     Args:
@@ -88,6 +91,7 @@ class EncoderThread:
         self._voice: deque[VoiceTick] = deque()
         self._stop = False
         self._encoded_pts_s = float("-inf")
+        self._changed_pts_s = float("-inf")
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._started = False
 
@@ -188,9 +192,11 @@ class EncoderThread:
             paste(self._canvas, rect)
         if tick.rect is not None:
             paste(self._canvas, tick.rect)
+            self._changed_pts_s = tick.pts_s
         if not self.encode_pictures:
             return
-        if tick.rect is None and tick.pts_s - self._encoded_pts_s < STILL_S and not self._video.key_due:
+        still = tick.rect is None and tick.pts_s - self._changed_pts_s > STILL_AFTER_S + 1e-6
+        if still and tick.pts_s - self._encoded_pts_s < STILL_S and not self._video.key_due:
             self.counts.left_out += 1
             return
         self._encoded_pts_s = tick.pts_s

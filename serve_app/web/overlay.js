@@ -4,7 +4,7 @@ import { byId, make, show } from "./dom.js";
 
 const EVERY_MS = 1000;
 const KEPT = 90;
-const SERIES = [["speech to picture", "#6db3f2"], ["round trip", "#ffd479"], ["waits in the browser", "#8fe3b0"]];
+const SERIES = [["speech to picture", "#6db3f2"], ["round trip", "#ffd479"], ["waits here", "#8fe3b0"]];
 
 export class Overlay {
   /** `connection()` gives the Connection, or null. */
@@ -83,9 +83,12 @@ export class Overlay {
   #plot() {
     const canvas = byId("plot");
     const pen = canvas.getContext("2d");
-    const { width, height } = canvas;
+    const scale = devicePixelRatio;
+    const { clientWidth: width, clientHeight: height } = canvas;
+    canvas.width = width * scale;
+    canvas.height = height * scale;
+    pen.scale(scale, scale);
     const highest = Math.max(100, ...this.rows.flat().filter((value) => value !== null)) * 1.1;
-    pen.clearRect(0, 0, width, height);
     pen.font = "10px system-ui, sans-serif";
     for (const share of [0.5, 1]) {
       const y = height - share * (height - 14);
@@ -97,6 +100,7 @@ export class Overlay {
       pen.fillStyle = "#b8c4d6";
       pen.fillText(`${Math.round(share * highest)} ms`, 2, y - 2);
     }
+    let legendAt = 52;
     SERIES.forEach(([name, colour], index) => {
       pen.strokeStyle = pen.fillStyle = colour;
       pen.lineWidth = 1.6;
@@ -106,7 +110,8 @@ export class Overlay {
         pen.lineTo((at / (KEPT - 1)) * width, height - (row[index] / highest) * (height - 14));
       });
       pen.stroke();
-      pen.fillText(name, 60 + index * 90, 10);
+      pen.fillText(name, legendAt, 10);
+      legendAt += pen.measureText(name).width + 14;
     });
   }
 }

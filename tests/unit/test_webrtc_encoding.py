@@ -211,15 +211,15 @@ def test_late_pictures_are_dropped_repeats_first_and_nothing_stays_unpainted() -
     assert canvas.y_plane[0, 0] == 70 and canvas.y_plane[0, 64] == 90 and not published.errors
 
 
-def test_of_repeats_one_in_100_ms_is_encoded_and_a_key_frame_at_once() -> None:
+def test_of_a_still_picture_one_repeat_in_100_ms_is_encoded_and_a_key_frame_at_once() -> None:
     published = Published()
     video, clock = live_video(), ManualClock(10.0)
     thread = EncoderThread(
         "t", grey_canvas(), video, None, lambda: 2500, published, published.errors.append, published.ended.set, clock
     )
     thread.encode_pictures = True
-    for index in range(20):
-        if index == 11:
+    for index in range(30):
+        if index == 19:
             video._key_at = -10.0
             video.request_key()
         thread.show(VideoTick(index, index / 25, rect(50) if index in (0, 4) else None))
@@ -229,8 +229,8 @@ def test_of_repeats_one_in_100_ms_is_encoded_and_a_key_frame_at_once() -> None:
             time.sleep(0.001)
     thread.stop()
     assert published.ended.wait(5)
-    assert [unit.timestamp // 3600 for _, unit in published.units] == [0, 3, 4, 7, 10, 11, 14, 17]
-    assert thread.counts.left_out == 12 and thread.counts.repeated == 18
+    assert [unit.timestamp // 3600 for _, unit in published.units] == [*range(15), 17, 19, 22, 25, 28]
+    assert thread.counts.left_out == 10 and thread.counts.repeated == 28
 
 
 def test_nobody_watching_means_painting_without_encoding() -> None:
