@@ -109,6 +109,12 @@ class EncoderSettings(Settings):
     nvenc_preset: Literal["p1", "p2", "p3", "p4", "p5", "p6", "p7"] = Field("p1", description="NVENC preset.")
     nvenc_file_qp: int = Field(20, ge=0, le=40, description="NVENC constant quantiser for files; lower is better.")
     file_gop_s: float = Field(1.0, gt=0, le=10, description="Seconds between key frames in files; every GOP is closed.")
+    live_min_qp: int = Field(
+        20,
+        ge=0,
+        le=40,
+        description="libx264 makes no live picture better than this: a still background would take the whole rate for nothing.",
+    )
     live_gop_s: float = Field(2.0, gt=0, le=10, description="Seconds between key frames when live.")
     threads: int = Field(2, ge=1, le=16, description="libx264 threads per file.")
     live_threads: int = Field(1, ge=1, le=16, description="libx264 threads per live session; more cost more in sum.")

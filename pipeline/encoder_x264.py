@@ -59,5 +59,5 @@ def x264_options(video_format: VideoFormat, purpose: Purpose, settings: EncoderS
         "b": str(rate),
         "maxrate": str(rate),
         "bufsize": str(round(rate * settings.live_vbv_s)),
-        "x264-params": "repeat-headers=1",
+        "x264-params": f"repeat-headers=1:qpmin={settings.live_min_qp}",
     }

@@ -23,8 +23,8 @@ STILL_AFTER_S = 0.4
 """A picture that has not changed for so long is still: its repeats are thinned out. Before that every one is sent, so that pictures
 that come late here and there leave no gap in the rhythm."""
 STILL_S = 0.1
-"""Of a still picture one repeat is sent in this time. Encoding one costs as much as a new picture, and receivers hold what they have;
-they begin to speak of a freeze at three frame times."""
+"""Of a still picture one repeat is sent in this time. Encoding one costs as much as a new picture, and receivers hold what they
+have; they begin to speak of a freeze at three frame times."""
 REMEMBERED = 500
 """Encode times kept for percentiles."""
 

@@ -25,7 +25,7 @@ from pipeline.webrtc.rtc_patches import apply_patches
 SIDE = 128
 BLOCK = 16
 ENCODER = EncoderSettings(prefer="x264", threads=1)
-RTC = RtcSettings()
+RTC = RtcSettings(max_kbps=6000)
 
 
 def grey_canvas(side: int = SIDE) -> Nv12Canvas:
