@@ -216,10 +216,12 @@ def speakers(rig: Rig) -> Iterator[BenchmarkRecord]:
         clients = [rig.client(20.0) for _ in range(count)]
         try:
             intervals = [one.report()["interval_ms"]["p99"] for one in clients]
-        except LiveAnchorError:
-            break  # refused: there was no headroom for one more
+        except LiveAnchorError as error:
+            print(f"{count} sessions: {error} (refused, no headroom)", file=sys.stderr, flush=True)
+            break
         finally:
             wait_until_free(rig.url)
+        print(f"{count} sessions: frame interval p99 {max(intervals):.1f} ms", file=sys.stderr, flush=True)
         if max(intervals) > GOOD_INTERVAL_MS:
             break
         good, worst = count, max(intervals)

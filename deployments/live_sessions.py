@@ -153,14 +153,19 @@ class LiveSessions:
         try:
             avatar, canvas = await self._avatar(offer.avatar_id)
             entry = self._make(offer, await self._stages_of(offer.session_id), avatar, canvas)
-            sdp = await entry.peer.answer(offer.sdp)
-            if self._on_begin is not None:
-                self._beginning.add(offer.session_id)
-                await self._on_begin(offer.session_id)
+            self._beginning.add(offer.session_id)
+            announced = asyncio.create_task(self._announce(offer.session_id))  # takes as long as half an answer
+            try:
+                sdp = await entry.peer.answer(offer.sdp)
+            except BaseException:
+                await asyncio.gather(announced, return_exceptions=True)
+                raise
+            await announced
         except BaseException:
             try:
                 if entry is not None:
                     await entry.free()
+                    await self._withdraw(offer.session_id)
             finally:
                 self.headroom.release(offer.session_id)
             raise
@@ -170,6 +175,14 @@ class LiveSessions:
         entry.task = asyncio.create_task(self._run(entry), name=f"live-{offer.session_id}")
         self._log.info("session_begun", session_id=offer.session_id, drive=str(offer.drive), fps=offer.fps)
         return LiveAnswer(offer.session_id, sdp, avatar.avatar_id, canvas.width, canvas.height, offer.fps)
+
+    async def _announce(self, session_id: str) -> None:
+        if self._on_begin is not None:
+            await self._on_begin(session_id)
+
+    async def _withdraw(self, session_id: str) -> None:
+        if self._on_end is not None:
+            await self._on_end(session_id, str(EndReason.FAILED))
 
     async def ended_because(self, session_id: str) -> str:
         """Wait until a session is over and free; say why."""
