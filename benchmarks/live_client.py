@@ -188,6 +188,7 @@ class LiveClient:
         pc.on("track", lambda track: self._tasks.append(asyncio.ensure_future(self._drain(track))))
         pc.on("connectionstatechange", self._state_changed)
         await pc.setLocalDescription(await pc.createOffer())
+        await http.get("/stream/webrtc/ice-servers")  # as the web page does; the connection is open then
         began = time.monotonic()
         body = {"sdp": pc.localDescription.sdp, "type": "offer", **self.options.fields}
         response = await http.post("/stream/webrtc/offer", json=body)
