@@ -228,7 +228,9 @@ def test_offers_that_fail_leave_nothing_and_take_no_place() -> None:
         with pytest.raises(InvalidInputError, match="sdp"):
             await sessions.open(LiveOffer("s1", "v=0\r\nnonsense", None, 25, Drive.PUSH, True))
         assert sessions.headroom.active == 0
-        assert told.begun == ["s1"] and told.ended == [("s1", "failed")], "announced while it was answered, then withdrawn"
+        assert told.begun == ["s1"] and told.ended == [("s1", "failed")], (
+            "announced while it was answered, then withdrawn"
+        )
         for number in range(2):
             await sessions.open(LiveOffer(f"s{number}", offer.sdp, None, 25, Drive.PUSH, True))
         with pytest.raises(NoCapacityError):
