@@ -12,12 +12,13 @@ from typing import Any
 
 import httpx
 import pytest
+from ray import serve
 
+from serve_app.declare import APP_NAME
+from serve_app.http.ray_live_host import RayLiveHost
 from tests.ray.graph import Graph, speech_wav, wait_for
 from tests.unit.http_support import assert_problem
 from tests.unit.rtc_support import Client, Tone, until
-
-pytest.importorskip("aiortc")
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +71,11 @@ def test_a_session_speaks_is_interrupted_and_ends(graph: Graph) -> None:
             await eventually(speaking)
             cut = (await http.post(f"{url}/interrupt")).json()
             assert cut["epoch"] == 1 and 0 < cut["position_s"] < 6 and cut["utterance_id"] == spoken["utterance_id"]
-            (one,) = [row for row in stats(graph)["sessions"] if url.endswith(row["session_id"])]
+            another_ingress = RayLiveHost(serve.get_deployment_handle("SessionHost", APP_NAME))
+            session_id = url.rpartition("/")[2]
+            assert (await another_ingress.interrupt(session_id)).epoch == 1
+            assert (await another_ingress.session_stats(session_id))["epoch"] == 1
+            (one,) = [row for row in stats(graph)["sessions"] if row["session_id"] == session_id]
             assert one["stage_calls"]["motion_diffusion"] > 0 and one["packets_lost"] == 0
             assert (await http.delete(url)).status_code == 200
             assert_problem(await http.delete(url), 410, "session_ended")
@@ -127,6 +132,7 @@ def test_silence_costs_no_neural_call_and_nothing_is_written(graph: Graph, home:
             after = await asyncio.to_thread(neural_calls, graph)
             assert all(after[name] > before[name] for name in before)
             assert not written, "a session writes to no file but logs"
+            assert not spilled(home), "nothing is spilled"
             await http.delete(url)
 
     run(body)
@@ -156,6 +162,10 @@ def files_open_for_writing(home: Path) -> set[str]:
                     if regular and flags & (os.O_WRONLY | os.O_RDWR) and not _allowed(target):
                         found.add(target)
     return found
+
+
+def spilled(home: Path) -> list[Path]:
+    return list(home.glob("ray/session_*/ray_spilled_objects*/*"))
 
 
 def _allowed(target: str) -> bool:
