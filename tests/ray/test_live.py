@@ -148,10 +148,13 @@ async def quiet(http: httpx.AsyncClient, url: str) -> bool:
 
 
 def files_open_for_writing(home: Path) -> set[str]:
-    """Regular files that processes of this cluster hold open for writing, logs and shared memory left out."""
+    """Regular files that replicas and the raylet of this cluster hold open for writing, logs and shared memory left out."""
     found: set[str] = set()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
+            program = (folder / "cmdline").read_bytes()
+            if not (program.startswith(b"ray::") or b"/raylet/raylet" in program):
+                continue  # Ray's dashboard writes where its metrics are to be found, every few seconds
             if str(home) not in (folder / "environ").read_bytes().decode(errors="replace"):
                 continue
             for link in (folder / "fd").iterdir():
