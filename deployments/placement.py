@@ -37,6 +37,8 @@ def assigned_gpu_share() -> float:
     if not ray.is_initialized():
         return 0.0
     context: Any = ray.get_runtime_context()
+    if context.get_actor_id() is None:
+        return 0.0  # a driver: nothing was reserved for it
     return float(context.get_assigned_resources().get("GPU", 0.0))
 
 
