@@ -153,8 +153,8 @@ def files_open_for_writing(home: Path) -> set[str]:
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             program = (folder / "cmdline").read_bytes()
-            if not (program.startswith(b"ray::") or b"/raylet/raylet" in program):
-                continue  # Ray's dashboard writes where its metrics are to be found, every few seconds
+            if not (program.startswith(b"ray::ServeReplica:liveanchor") or b"/raylet/raylet" in program):
+                continue  # others have files of their own: Ray's dashboard, workers that served another application
             if str(home) not in (folder / "environ").read_bytes().decode(errors="replace"):
                 continue
             for link in (folder / "fd").iterdir():
