@@ -21,17 +21,16 @@ from typing import Any, Final
 import httpx
 import numpy as np
 
+from benchmarks.graph import speech, wav_16
 from benchmarks.live_rig import (
     ClientProcess,
     cpu_share,
-    demo_speech,
     private_graph,
     register_presenters,
     replica_pids,
     stamped_server,
     wait_until_free,
     words_and_pauses,
-    write_wav,
 )
 from benchmarks.record import (
     RESULTS_DIR,
@@ -73,8 +72,10 @@ class Rig:
         self.url = url
         self.avatars = avatars
         self.drift_s = drift_s
-        self.speech = write_wav(folder / "speech.wav", demo_speech(SUSTAINED_S + 30))
-        self.words = write_wav(folder / "words.wav", words_and_pauses(WORDS))
+        self.speech = folder / "speech.wav"
+        self.speech.write_bytes(wav_16(speech(SUSTAINED_S + 30)))
+        self.words = folder / "words.wav"
+        self.words.write_bytes(wav_16(words_and_pauses(WORDS)))
 
     def client(self, seconds: float, size: str = "512x512", *options: str, speech: Path | None = None) -> ClientProcess:
         """A client of the graph that speaks all the time, unless it is given something else to say."""

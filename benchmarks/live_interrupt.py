@@ -19,7 +19,7 @@ import numpy as np
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import MediaStreamError
 
-from benchmarks.live_rig import demo_speech
+from benchmarks.graph import speech, wav_16
 from pipeline.webrtc.rtc_patches import apply_patches
 
 SPEECH_S: Final = 6.0
@@ -64,7 +64,7 @@ async def measure(url: str, count: int, avatar_id: str) -> dict[str, Any]:
     drains: list[asyncio.Task[None]] = []
     pc.on("track", lambda track: drains.append(asyncio.ensure_future(_drain(track))))
     await pc.setLocalDescription(await pc.createOffer())
-    audio = _wav(demo_speech(SPEECH_S))
+    audio = wav_16(speech(SPEECH_S))
     async with httpx.AsyncClient(base_url=url, timeout=30) as http:
         body = {"sdp": pc.localDescription.sdp, "drive": "push"} | ({"avatar_id": avatar_id} if avatar_id else {})
         answer = (await http.post("/stream/webrtc/offer", json=body)).raise_for_status().json()
@@ -95,16 +95,6 @@ async def _drain(track: Any) -> None:
             await track.recv()
     except MediaStreamError:
         return
-
-
-def _wav(pcm: np.ndarray) -> bytes:
-    from io import BytesIO
-
-    from scipy.io import wavfile
-
-    buffer = BytesIO()
-    wavfile.write(buffer, 16_000, np.round(np.clip(pcm, -1, 1) * 32767).astype(np.int16))
-    return buffer.getvalue()
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -19,8 +19,8 @@ from typing import Any, Final
 import httpx
 import numpy as np
 from PIL import Image
-from scipy.io import wavfile
 
+from benchmarks.graph import SPEECH
 from benchmarks.process_memory import PROC, descendants
 from engines.home import liveanchor_home
 from kernels.errors import LiveAnchorError
@@ -28,7 +28,6 @@ from pipeline.audio_in import decode_audio
 from pipeline.presenter import draw_presenter
 from pipeline.types import F32, SAMPLE_RATE_HZ
 
-SPEECH: Final = Path(__file__).resolve().parents[1] / "docs" / "demo" / "speech.wav"
 START_S: Final = 300.0
 PORTRAITS: Final = {"512x512": (512, 512), "1080x1920": (1080, 1920)}
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -151,11 +150,6 @@ def cpu_share(pids: list[int], seconds: float) -> float:
     return (sum(map(cpu_seconds, pids)) - before) / (time.monotonic() - began)
 
 
-def demo_speech(seconds: float) -> F32:
-    """The committed sample cut or repeated to a length."""
-    return np.resize(decode_audio(SPEECH).pcm, round(seconds * SAMPLE_RATE_HZ)).astype(np.float32)
-
-
 def words_and_pauses(count: int, word_s: float = 0.5, pause_s: float = 1.5) -> F32:
     """Stretches of the committed sample that begin loud, each after a pause: onsets that can be told apart."""
     pcm = decode_audio(SPEECH).pcm
@@ -168,12 +162,6 @@ def words_and_pauses(count: int, word_s: float = 0.5, pause_s: float = 1.5) -> F
         begin = starts[number % len(starts)] * block
         parts += [pause, pcm[begin : begin + word]]
     return np.concatenate([*parts, pause]).astype(np.float32)
-
-
-def write_wav(path: Path, pcm: F32) -> Path:
-    """16 bit, 16 kHz, mono."""
-    wavfile.write(path, SAMPLE_RATE_HZ, np.round(np.clip(pcm, -1, 1) * 32767).astype(np.int16))
-    return path
 
 
 def sessions_left(url: str) -> int:

@@ -66,13 +66,15 @@ class _Sink:
 class _Entry:
     """One session and everything that it holds."""
 
-    def __init__(self, offer: LiveOffer, session: LiveSession, hub: LiveHub, peer: LivePeer, viewers: Viewers) -> None:
+    def __init__(
+        self, offer: LiveOffer, session: LiveSession, hub: LiveHub, peer: LivePeer, viewers: Viewers, log: EventLog
+    ) -> None:
         self.offer = offer
         self.session = session
         self.hub = hub
         self.peer = peer
         self.viewers = viewers
-        self.log = EventLog()
+        self.log = log
         self.audio_token = ""
         self.task: asyncio.Task[EndReason] | None = None
 
@@ -318,8 +320,7 @@ class LiveSessions:
             behaviour_of(avatar),
         )
         viewers = Viewers(hub, settings.rtc, connect_timeout_s=settings.live.connect_timeout_s)
-        entry = _Entry(offer, session, hub, peer, viewers)
-        entry.log = log
+        entry = _Entry(offer, session, hub, peer, viewers, log)
         return entry
 
     async def _run(self, entry: _Entry) -> EndReason:

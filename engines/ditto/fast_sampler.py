@@ -30,9 +30,9 @@ from engines.ditto.fast_layers import (
     frozen,
     stacked,
 )
+from engines.ditto.motion_sampler import check_noise
 from engines.networks.lmdm import TIME_TOKENS, EncoderLayer, Lmdm
 from kernels.ddim_project import Update, ddim_project
-from kernels.errors import ShapeError
 from kernels.linear_film import linear_film
 from kernels.norm_linear import norm_linear
 
@@ -103,9 +103,7 @@ class FastSampler(nn.Module):
         Raises:
             ShapeError: The three do not fit together.
         """
-        expected = (len(cond), self.steps, self.seq_frames, self.motion_dim)
-        if tuple(noise.shape) != expected:
-            raise ShapeError("noise", str(tuple(noise.shape)), str(expected))
+        check_noise(noise, (len(cond), self.steps, self.seq_frames, self.motion_dim))
         memory, film, frame_bias = self._encode(cond_frame, cond)
         h = torch.empty((len(frame_bias), self.seq_frames, self.width), device=cond.device)
         x = noise[:, -1].contiguous()

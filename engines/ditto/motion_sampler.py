@@ -53,12 +53,20 @@ class MotionSampler(nn.Module):
         Raises:
             ShapeError: The three do not fit together.
         """
-        expected = (len(cond), self.steps, self.lmdm.seq_frames, self.lmdm.motion_dim)
-        if tuple(noise.shape) != expected:
-            raise ShapeError("noise", str(tuple(noise.shape)), str(expected))
+        check_noise(noise, (len(cond), self.steps, self.lmdm.seq_frames, self.lmdm.motion_dim))
         cache = self.lmdm.encode_condition(cond_frame, cond, self.timesteps)
         drawn = noise.transpose(0, 1)
         return ddim_sample(lambda x, i: self.lmdm.denoise(x, i, cache), drawn[-1], drawn[:-1], self.schedule)
+
+
+def check_noise(noise: Tensor, expected: tuple[int, int, int, int]) -> None:
+    """Noise of windows fits: (B, steps, frames, dim).
+
+    Raises:
+        ShapeError: It does not.
+    """
+    if tuple(noise.shape) != expected:
+        raise ShapeError("noise", str(tuple(noise.shape)), str(expected))
 
 
 def session_noise(seed: int, window: int, steps: int, frames: int = 80, dim: int = 265) -> Tensor:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from kernels.errors import InvalidInputError
 from pipeline.avatar_name import clean_name
 from pipeline.avatar_store import AvatarNotFoundError, AvatarSummary, check_avatar_id
-from serve_app.http.body import MULTIPART, FormShape
+from serve_app.http.body import MULTIPART, FormShape, content_type
 from serve_app.http.disconnect import until_disconnect
 from serve_app.http.errors import UnsupportedBodyError
 from serve_app.http.fields import text_field
@@ -56,7 +56,7 @@ def avatar_routes(services: Services) -> APIRouter:
     )
     async def register(request: Request, response: Response) -> AvatarAnswer:
         """Makes a presenter of a portrait photo, or of the best frame of a short video. The same picture gives the same id."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = content_type(request)
         if kind != MULTIPART:
             raise UnsupportedBodyError("Content-Type", kind or "none", MULTIPART)
         with services.admitted() as hold:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
 from starlette.requests import Request
 
+from serve_app.http.capacity import Hold
 from serve_app.http.errors import BodyMalformedError, BodyTooLargeError, UploadTooSlowError
 
 MULTIPART: Final = "multipart/form-data"
@@ -69,6 +72,32 @@ class BodyLimits:
     max_bytes: int
     idle_s: float
     total_s: float
+
+
+def content_type(request: Request) -> str:
+    """The body's content type without its parameters, in lower case; empty when there is none."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def read_whole(request: Request, limits: BodyLimits, hold: Hold) -> bytes:
+    """The body at once.
+
+    Args:
+        request: Whose body.
+        limits: Of it.
+        hold: Charged with every byte.
+
+    Raises:
+        InvalidInputError: See `body_pieces`.
+        BusyError: All requests together hold too many bytes.
+        ClientDisconnect: The client went away.
+    """
+    body = io.BytesIO()
+    async with aclosing(body_pieces(request, limits)) as pieces:
+        async for piece in pieces:
+            hold.charge(len(piece))
+            body.write(piece)
+    return body.getvalue()
 
 
 async def body_pieces(request: Request, limits: BodyLimits) -> AsyncGenerator[bytes, None]:

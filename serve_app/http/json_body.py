@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import io
 import json
 import re
-from contextlib import aclosing
 from typing import Final, NoReturn
 
 from starlette.requests import Request
 
-from serve_app.http.body import BodyLimits, FormShape, RawForm, Upload, body_pieces
+from serve_app.http.body import BodyLimits, FormShape, RawForm, Upload, read_whole
 from serve_app.http.capacity import Hold
 from serve_app.http.errors import BodyMalformedError, DuplicateFieldError, UnknownFieldError
 
@@ -36,13 +34,7 @@ async def read_json(request: Request, shape: FormShape, limits: BodyLimits, hold
         BusyError: All requests together hold too much.
         ClientDisconnect: The client went away.
     """
-    body = io.BytesIO()
-    pieces = body_pieces(request, limits)
-    async with aclosing(pieces):
-        async for piece in pieces:
-            hold.charge(len(piece))
-            body.write(piece)
-    return await asyncio.to_thread(parse_json, body.getvalue(), shape)
+    return await asyncio.to_thread(parse_json, await read_whole(request, limits, hold), shape)
 
 
 def parse_json(body: bytes, shape: FormShape) -> RawForm:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import re
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +11,7 @@ from starlette.requests import Request
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import Drive
 from pipeline.webrtc.sdp import TrickledCandidate, read_fragment
-from serve_app.http.body import JSON, FormShape, RawForm, body_pieces
+from serve_app.http.body import JSON, FormShape, RawForm, content_type, read_whole
 from serve_app.http.capacity import Hold
 from serve_app.http.errors import BodyMalformedError, MissingFieldError, UnsupportedBodyError
 from serve_app.http.fields import MAX_SEED, avatar_id_field, choice_field, flag_field, text_field, whole_field
@@ -59,18 +57,7 @@ async def read_small(request: Request, settings: ApiSettings, hold: Hold) -> byt
         InvalidInputError: Too long, too slow.
         BusyError: All requests together hold too many bytes.
     """
-    body = io.BytesIO()
-    pieces = body_pieces(request, settings.body(MAX_SIGNALLING_BYTES))
-    async with aclosing(pieces):
-        async for piece in pieces:
-            hold.charge(len(piece))
-            body.write(piece)
-    return body.getvalue()
-
-
-def content_type(request: Request) -> str:
-    """Without its parameters, in lower case; empty when there is none."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return await read_whole(request, settings.body(MAX_SIGNALLING_BYTES), hold)
 
 
 async def offer_of(request: Request, settings: ApiSettings, hold: Hold) -> OfferForm:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 from collections import deque
 from contextlib import aclosing
@@ -20,10 +19,9 @@ from deployments.live_errors import SessionEndedError
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
 from pipeline.types import F32, SAMPLE_RATE_HZ
-from serve_app.http.body import MULTIPART, FormShape, body_pieces
+from serve_app.http.body import MULTIPART, FormShape, content_type, read_whole
 from serve_app.http.capacity import Hold
 from serve_app.http.errors import UnsupportedBodyError
-from serve_app.http.live_fields import content_type
 from serve_app.http.live_host import LiveHost
 from serve_app.http.multipart import need_file, read_multipart
 from serve_app.http.openapi import problems
@@ -291,13 +289,7 @@ async def _speech(services: Services, request: Request, hold: Hold) -> bytes:
         return need_file(await read_multipart(request, SPEECH_SHAPE, limits, hold), "audio", "an audio file").data
     if not kind.startswith(("audio/", "video/", "application/ogg", "application/octet-stream")):
         raise UnsupportedBodyError("Content-Type", kind or "none", f"audio/*, video/* or {MULTIPART}")
-    body = io.BytesIO()
-    pieces = body_pieces(request, limits)
-    async with aclosing(pieces):
-        async for piece in pieces:
-            hold.charge(len(piece))
-            body.write(piece)
-    return body.getvalue()
+    return await read_whole(request, limits, hold)
 
 
 def _speech_body() -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from pipeline.webrtc.ice import link_headers
+from serve_app.http.body import content_type
 from serve_app.http.disconnect import until_disconnect
 from serve_app.http.errors import BodyMalformedError, UnsupportedBodyError
-from serve_app.http.live_fields import SDP, candidates_body, candidates_of, check_sdp, content_type, read_small
+from serve_app.http.live_fields import SDP, candidates_body, candidates_of, check_sdp, read_small
 from serve_app.http.live_host import LiveHost
 from serve_app.http.openapi import problems
 from serve_app.http.services import Services
