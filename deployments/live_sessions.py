@@ -222,7 +222,7 @@ class LiveSessions:
         limits = AudioLimits(self._settings.live.max_queued_speech_s, self._settings.max_upload_bytes)
         pcm = (await asyncio.to_thread(decode_audio, audio, limits)).pcm
         self._entry(session_id)  # it may have ended while the file was read
-        waiting_s = _waiting_s(entry.session)
+        waiting_s = entry.session.waiting_s
         utterance_id = entry.session.speak(pcm)
         return Spoken(utterance_id, len(pcm) / SAMPLE_RATE_HZ, waiting_s)
 
@@ -243,7 +243,7 @@ class LiveSessions:
             entry.session.push(pcm)
         if ends:
             entry.session.finish_utterance()
-        return _waiting_s(entry.session)
+        return entry.session.waiting_s
 
     async def close_audio(self, session_id: str, token: str) -> None:
         """See `LiveHost`."""
@@ -380,10 +380,6 @@ class LiveSessions:
         if session_id in self._reasons:
             raise SessionEndedError(session_id, self._reasons[session_id])
         raise SessionNotFoundError(session_id)
-
-
-def _waiting_s(session: LiveSession) -> float:
-    return session.stats().queue_depths["speech_ms"] / 1000
 
 
 def _trickled(candidates: Sequence[dict[str, Any]], offer_sdp: str) -> list[TrickledCandidate | None]:

@@ -156,6 +156,13 @@ class LiveSession:
         """Interruptions so far."""
         return self._epoch
 
+    @property
+    def waiting_s(self) -> float:
+        """Seconds of speech that wait to be heard."""
+        mic = self._drive is Drive.MIC
+        samples = max(self._timeline.end - self._now(), 0) if mic else self._queue.queued_samples
+        return samples / SAMPLE_RATE_HZ
+
     async def run(self) -> EndReason:
         """Live until the end; cancelling it ends the session, too. Nothing of the session is left afterwards."""
         self._begun = self._clock.now()
@@ -256,7 +263,6 @@ class LiveSession:
         now = self._clock.now()
         percentiles = self._stages.percentiles_ms()
         ticks = self._tick_times
-        waiting = max(self._timeline.end - self._now(), 0) if self._drive is Drive.MIC else self._queue.queued_samples
         fed = sum(count for when, count in self._fed if when > now - _RATE_WINDOW_S)
         return LiveStats(
             session_id=self.session_id,
@@ -272,7 +278,7 @@ class LiveSession:
             * (self._microphone.delay if self._drive is Drive.MIC else self._leads().start)
             / SAMPLE_RATE_HZ,
             queue_depths={
-                "speech_ms": 1000 * waiting / SAMPLE_RATE_HZ,
+                "speech_ms": 1000 * self.waiting_s,
                 "pictures": len(self._shelf),
                 "renders": self._shelf.in_flight,
             },
