@@ -98,7 +98,7 @@ class DeploymentsSettings(Settings):
         num_cpus=0.1, max_replicas=2, target_ongoing_requests=32, max_ongoing_requests=256
     )
     session_host: DeploymentSettings = DeploymentSettings(
-        num_cpus=0.3,
+        num_cpus=0.2,
         max_replicas=2,
         target_ongoing_requests=4,
         max_ongoing_requests=48,

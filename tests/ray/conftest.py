@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(str(item.fspath)).parent == Path(__file__).parent:
             item.add_marker(pytest.mark.ray)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Puts what the cluster looks like beside a failure: why a replica does not start is seen nowhere else."""
+    report = yield
+    graph = getattr(item, "funcargs", {}).get("graph")
+    if report.failed and graph is not None:
+        report.sections.append(("Ray Serve", graph.describe()))
+    return report
 
 
 @pytest.fixture(scope="session")

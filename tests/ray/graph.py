@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 import wave
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from typing import Any
 
 import httpx
 import numpy as np
+import ray
 from ray import serve
-from ray.exceptions import RayActorError
+from ray.exceptions import RayActorError, RayError
 from ray.serve.exceptions import DeploymentUnavailableError
 
 from deployments.calls import StageStats
@@ -115,6 +117,19 @@ class Graph:
     def replicas(self, deployment: str) -> list[dict[str, Any]]:
         found = details(self.cluster)["applications"][APP_NAME]["deployments"][deployment]["replicas"]
         return [one for one in found if one["state"] == "RUNNING"]
+
+    def describe(self) -> str:
+        """Applications, deployments, replicas and free resources, a line each."""
+        try:
+            lines, found = [f"free: {ray.available_resources()}"], details(self.cluster)
+        except (OSError, RuntimeError, RayError) as error:
+            return f"the cluster does not answer: {error!r}"
+        for app, application in found.get("applications", {}).items():
+            lines.append(f"{app}: {application['status']} {application['message']}")
+            for name, one in application["deployments"].items():
+                states = Counter(replica["state"] for replica in one["replicas"])
+                lines.append(f"  {name}: {one['status']} {dict(states)} {one['message']}")
+        return "\n".join(lines)
 
     def resubmit(self, deployment: str, **changes: object) -> None:
         """Change options of one deployment, as an operator would with a changed YAML."""

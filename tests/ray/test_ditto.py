@@ -35,6 +35,8 @@ def weights(home: Path) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def url(graph: Graph, weights: Path) -> Iterator[str]:
     """Where the second application answers; it runs beside `mini` and is gone afterwards."""
+    from ray import serve
+
     from serve_app.cluster import details, submit
     from serve_app.config import AppConfig
     from serve_app.declare import serve_document
@@ -58,7 +60,7 @@ def url(graph: Graph, weights: Path) -> Iterator[str]:
 
     wait_for("the second application runs", lambda: status() == "RUNNING", 300)
     yield f"{graph.url}{PREFIX}"
-    submit(graph.cluster, graph.document)
+    serve.delete(APP)
 
 
 @pytest.fixture(scope="module")

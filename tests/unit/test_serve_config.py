@@ -73,7 +73,7 @@ def test_a_rolling_change_fits_too(document: dict[str, Any]) -> None:
     for each in (document, serve_document(AppConfig(), "127.0.0.1", 8000)):
         cpus = {name: one["ray_actor_options"]["num_cpus"] for name, one in deployments(each).items()}
         stages = sum(cpus[name] for name in STAGES)
-        assert stages + 2 * (cpus["SessionHost"] + cpus["Ingress"]) <= 2.0 + 1e-9
+        assert stages + 4 * (cpus["SessionHost"] + cpus["Ingress"]) <= 2.0 + 1e-9, "two of each, old and new"
 
 
 def test_shares_are_those_of_liveanchor_serve(document: dict[str, Any]) -> None:
