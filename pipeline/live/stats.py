@@ -35,6 +35,7 @@ class LiveStats:
         fps_out: Ticks per second over the last two seconds.
         av_offset_ms: Picture time less voice time of the last tick.
         delay_ms: Time from a sample's arrival until it is heard.
+        delay_parts_ms: What it consists of: `chunk`, `look_ahead`, `compute`.
         queue_depths: `speech_ms` that waits to be heard, `pictures` that wait to be shown, `renders` in flight.
         stage_calls: Calls per stage.
         stage_failures: Failed calls per stage.
@@ -62,6 +63,7 @@ class LiveStats:
     fps_out: float
     av_offset_ms: float
     delay_ms: float
+    delay_parts_ms: dict[str, float] = field(default_factory=dict)
     queue_depths: dict[str, float] = field(default_factory=dict)
     stage_calls: dict[str, int] = field(default_factory=dict)
     stage_failures: dict[str, int] = field(default_factory=dict)

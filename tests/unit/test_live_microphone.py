@@ -140,6 +140,8 @@ def test_the_voice_comes_back_after_a_fixed_delay_with_its_lips(fps: int, block:
             delay_ms = (loud[0] - 16_000) / 16
             assert delay_ms == pytest.approx(stage.session.stats().delay_ms, abs=block / 16 + 2)
             assert stage.session.stats().delay_ms == pytest.approx(262.5 + 80 + (40 if fps == 50 else 0), abs=1)
+            parts = stage.session.stats().delay_parts_ms
+            assert parts == {"chunk": 160.0, "look_ahead": 102.5 + (40 if fps == 50 else 0), "compute": 80.0}
             np.testing.assert_array_equal(stage.sink.heard()[loud[0] : loud[-1] + 1], pcm[16_000 : 16_000 + 48_000])
             shown = {tick.index: frame for tick in stage.sink.videos if (frame := spoken_frame(tick)) is not None}
             per_frame = fps // 25
@@ -196,7 +198,7 @@ def test_ten_minutes_with_a_fast_microphone() -> None:
             for second in range(600):
                 await stage.clock.advance(1.0)
                 fed += 16_000 * (1 + 200e-6)
-                count = int(fed) - stage.session._microphone.received
+                count = int(fed) - stage.session._voice.microphone.received
                 place = second % 4 * 16_000
                 for part in np.array_split(np.resize(talk[place : place + 16_000], count), 5):
                     stage.session.feed(part)

@@ -1,0 +1,180 @@
+"""The voice that drives a face, a microphone's or pushed: taken in, laid on the timeline, and heard."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from kernels.errors import InvalidInputError
+from pipeline.live.contracts import Drive, VoiceTick
+from pipeline.live.grid import samples_of_ms
+from pipeline.live.lip_delay import LipDelay
+from pipeline.live.mic_voice import MicVoice
+from pipeline.live.microphone import Microphone
+from pipeline.live.speech_queue import SpeechQueue, Utterance
+from pipeline.live.speech_scan import SpeechScan
+from pipeline.live.timeline import Timeline
+from pipeline.types import F32, SAMPLES_PER_FRAME
+
+FADE_OUT: Final = samples_of_ms(10)
+"""How a voice that is cut ends: it falls to silence instead of clicking."""
+RATE_WINDOW_S: Final = 2.0
+
+
+class DrivingVoice:
+    """One session's.
+
+    Args:
+        drive: Whose voice it is.
+        timeline: Where samples go.
+        scan: Finds a microphone's speech on it.
+        delay: How long it waits for its lips.
+        quiet_rms: A block of the microphone below this RMS is quiet.
+        max_queued_s: Pushed speech that may wait.
+        name: Makes utterance ids unique.
+        now: Position of the media clock in samples.
+        seconds: Monotonic seconds.
+        on_samples: Called when something was laid on the timeline.
+
+    Attributes:
+        microphone: Counts what was inserted and dropped.
+    """
+
+    def __init__(
+        self,
+        drive: Drive,
+        timeline: Timeline,
+        scan: SpeechScan,
+        delay: LipDelay,
+        quiet_rms: float,
+        max_queued_s: float,
+        name: str,
+        now: Callable[[], int],
+        seconds: Callable[[], float],
+        on_samples: Callable[[], None],
+    ) -> None:
+        self._drive, self._timeline, self._delay = drive, timeline, delay
+        self._now, self._seconds, self._on_samples = now, seconds, on_samples
+        self.microphone = Microphone(timeline, delay.needed + delay.cadence.margin, quiet_rms)
+        self._mic = MicVoice(self.microphone, scan, quiet_rms, f"{name}-mic")
+        self._queue = SpeechQueue(timeline, max_queued_s, f"{name}-speech")
+        self._speaker: MicVoice | SpeechQueue = self._mic if drive is Drive.MIC else self._queue
+        self._fed: deque[tuple[float, int]] = deque()
+        self._playing = False
+        self._fades_until = 0
+
+    @property
+    def current(self) -> Utterance | None:
+        """The utterance that is heard, or of pushed ones comes next."""
+        return self._speaker.current
+
+    @property
+    def pending(self) -> bool:
+        """Whether speech is heard or on its way."""
+        return self._speaker.pending
+
+    @property
+    def more_may_come(self) -> bool:
+        """Whether samples may still be written where the timeline ends now."""
+        return self._drive is Drive.MIC or self._queue.more_may_come
+
+    @property
+    def waiting(self) -> int:
+        """Samples of speech that wait to be heard."""
+        return max(self._timeline.end - self._now(), 0) if self._drive is Drive.MIC else self._queue.queued_samples
+
+    @property
+    def delay_parts_ms(self) -> dict[str, float]:
+        """What lies between a sample's arrival and its being heard, in milliseconds; see `LipDelay.parts_ms`."""
+        return self._delay.parts_ms(self.microphone if self._drive is Drive.MIC else None)
+
+    @property
+    def frames_per_second(self) -> float:
+        """Frames of voice per second that came in over the last `RATE_WINDOW_S`."""
+        since = self._seconds() - RATE_WINDOW_S
+        return sum(count for when, count in self._fed if when > since) / SAMPLES_PER_FRAME / RATE_WINDOW_S
+
+    def begin(self) -> None:
+        """The media clock runs."""
+        self._playing = True
+
+    def feed(self, pcm: F32, tick: int) -> None:
+        """Microphone samples, float32 (n,), during a tick; left out unless the microphone drives the face and the clock runs."""
+        if self._drive is not Drive.MIC or not self._playing or not len(pcm):
+            return
+        self._note(len(pcm))
+        self._delay.adapt(self.microphone, self._mic.pending, tick)
+        self._mic.feed(_finite(pcm), self._now())
+        self._on_samples()
+
+    def speak(self, pcm: F32) -> str:
+        """One whole utterance; see `LiveSession.speak`."""
+        self._only_pushed()
+        if not len(pcm):
+            raise InvalidInputError("audio", "0 samples", "at least one sample")
+        utterance_id = self._queue.speak(_finite(pcm), self._now())
+        self._pump(len(pcm))
+        return utterance_id
+
+    def push(self, pcm: F32) -> str:
+        """A piece of one; see `LiveSession.push`."""
+        self._only_pushed()
+        utterance_id = self._queue.push(_finite(pcm), self._now())
+        self._pump(len(pcm))
+        return utterance_id
+
+    def finish(self) -> str | None:
+        """See `LiveSession.finish_utterance`."""
+        utterance_id = self._queue.finish()
+        self._pump()
+        return utterance_id
+
+    def go_on(self) -> None:
+        """Time has passed: what will be heard soon is laid on the timeline."""
+        if self._drive is Drive.PUSH and not self._queue.empty:
+            self._pump()
+
+    def hear(self, start: int, length: int) -> tuple[VoiceTick, bool, list[Utterance]]:
+        """The timeline is played from `start` on, `length` samples.
+
+        Returns:
+            What is heard, whether an utterance is heard in it, and the utterances that are thereby over.
+        """
+        pcm = self._timeline.read(start, length) if start < self._timeline.end else np.zeros(length, np.float32)
+        heard, over = self._speaker.hear(start, start + length)
+        return VoiceTick(pcm, start, heard > 0 or start < self._fades_until), heard > 0, over
+
+    def cut(self, position: int) -> list[Utterance]:
+        """End everything at `position`, but for a short fade of what is heard; the utterances that were cut, oldest first."""
+        current = self._speaker.current
+        self._timeline.cut(position, FADE_OUT if current is not None and current.sent else 0)
+        end = max(position, self._timeline.end)
+        cut = self._speaker.cut(end)
+        if any(utterance.sent for utterance in cut):
+            self._fades_until = end
+        return cut
+
+    def _pump(self, fresh: int = 0) -> None:
+        if fresh:
+            self._note(fresh)
+        if self._playing and self._queue.pump(self._now(), self._delay.leads()):
+            self._on_samples()
+
+    def _only_pushed(self) -> None:
+        if self._drive is not Drive.PUSH:
+            raise InvalidInputError("drive", self._drive.value, Drive.PUSH.value, "the microphone drives this face")
+
+    def _note(self, samples: int) -> None:
+        now = self._seconds()
+        self._fed.append((now, samples))
+        while self._fed and self._fed[0][0] < now - RATE_WINDOW_S:
+            self._fed.popleft()
+
+
+def _finite(pcm: F32) -> F32:
+    """float32 samples without NaN and infinity."""
+    out = np.asarray(pcm, np.float32)
+    return out if bool(np.isfinite(out).all()) else np.nan_to_num(out, nan=0.0, posinf=0.0, neginf=0.0)

@@ -1,0 +1,94 @@
+"""How long a voice must wait until its lips are ready: what the model needs, and what computing takes now."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from pipeline.live.grid import MediaGrid, samples_of_ms
+from pipeline.live.microphone import Microphone
+from pipeline.live.performer import PREROLL_FRAMES, Cadence
+from pipeline.live.settings import LiveSettings
+from pipeline.live.speech_queue import LeadTimes
+from pipeline.live.stage_meter import MeteredStages
+from pipeline.types import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
+
+LATE_TICKS: Final = 8
+LATE_WITHIN_S: Final = 3.0
+"""So many late pictures in so short a time: who speaks without a pause gets more time at once."""
+LONGEST_CHAIN_S: Final = 0.5
+"""Slower stages cost pictures, not time: people talk to each other."""
+_CHAIN_RESERVE: Final = 1.25
+
+
+class LipDelay:
+    """One session's.
+
+    Args:
+        stages: Say what the model needs and what calls have taken.
+        settings: The wanted hop, time kept for computing.
+        grid: Ticks.
+
+    Attributes:
+        cadence: How speech is cut into work.
+        needed: Samples after the first one of a hop that must be here before it can be made.
+    """
+
+    def __init__(self, stages: MeteredStages, settings: LiveSettings, grid: MediaGrid) -> None:
+        self._stages = stages
+        self._late: deque[int] = deque(maxlen=LATE_TICKS)
+        self._late_within = LATE_WITHIN_S * grid.fps
+        info = stages.info
+        hop = settings.hop_frames if settings.hop_frames in info.hop_choices else info.hop_frames
+        gate_frames = min(info.lookahead_frames, info.lookahead_samples // SAMPLES_PER_FRAME)
+        self.cadence = Cadence(hop, gate_frames, samples_of_ms(settings.margin_ms))
+        self.needed = hop * SAMPLES_PER_FRAME + max(info.lookahead_samples, gate_frames * SAMPLES_PER_FRAME)
+        if grid.ticks_per_frame > 1:
+            self.needed += SAMPLES_PER_FRAME  # the frame after the last one is needed, too
+
+    @property
+    def computing(self) -> int:
+        """Samples of time that computing is given now."""
+        chain = int(min(self._stages.chain_s() * _CHAIN_RESERVE, LONGEST_CHAIN_S) * SAMPLE_RATE_HZ)
+        return max(self.cadence.margin, chain)
+
+    def leads(self) -> LeadTimes:
+        """How far ahead of the media clock pushed speech must lie."""
+        return LeadTimes(
+            start=PREROLL_FRAMES * SAMPLES_PER_FRAME + self.computing,
+            needed=SAMPLES_PER_FRAME + self.needed - PREROLL_FRAMES * SAMPLES_PER_FRAME,
+            keep=self.needed + self.computing // 2,
+        )
+
+    def parts_ms(self, microphone: Microphone | None) -> dict[str, float]:
+        """What a voice waits for, in milliseconds: `chunk`, a hop of audio; `look_ahead`; `compute`, time for the stages.
+
+        Args:
+            microphone: Whose delay it is; None for pushed speech, which is here before its lips begin.
+        """
+        chunk = self.cadence.hop_frames * SAMPLES_PER_FRAME if microphone else 0
+        ahead = self.needed - chunk if microphone else PREROLL_FRAMES * SAMPLES_PER_FRAME
+        compute = microphone.delay - self.needed if microphone else self.computing
+        parts = {"chunk": chunk, "look_ahead": ahead, "compute": compute}
+        return {name: 1000 * samples / SAMPLE_RATE_HZ for name, samples in parts.items()}
+
+    def late(self, tick: int) -> None:
+        """A picture was due at a tick and had not come."""
+        self._late.append(tick)
+
+    def adapt(self, microphone: Microphone, speaking: bool, tick: int) -> None:
+        """Slower stages need more time; it is taken while nobody speaks, or when pictures come late again and again.
+
+        Args:
+            microphone: Whose delay it is.
+            speaking: Whether speech is heard or on its way.
+            tick: The present one.
+        """
+        wanted = self.needed + self.computing
+        change = wanted - microphone.delay
+        if not speaking and (change > samples_of_ms(20) or change < -samples_of_ms(100)):
+            microphone.delay = wanted
+        elif change > samples_of_ms(10) and len(self._late) == LATE_TICKS:
+            if tick - self._late[0] < self._late_within:
+                microphone.grow(wanted)
+            self._late.clear()
