@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.resample import StreamingResampler
 from pipeline.types import F32, SAMPLE_RATE_HZ
-from pipeline.webrtc.drift import DriftControl, FractionalResampler
+from pipeline.webrtc.drift import MAX_PPM, DriftControl, FractionalResampler
 from pipeline.webrtc.jitter_buffer import VoiceJitterBuffer, VoicePacket
 from pipeline.webrtc.packets import AUDIO_CLOCK_HZ
 
@@ -19,6 +19,8 @@ AHEAD_S = 0.5
 """A timestamp further in the future is a clock that was set anew, not a hole."""
 STALLED_S = 0.1
 """When time was looked at less often than this, it was we who stood still: what came meanwhile has not been read yet."""
+LONGEST_LEAD_S = 1.0
+"""No sound card runs so far ahead of time: a client that sends faster than it can speak loses the surplus."""
 STALE_S = 0.5
 """When nothing but the past has come for so long, the sender's clock stood still meanwhile."""
 WINDOW_S = 2.0
@@ -34,6 +36,7 @@ class MicrophoneStats:
         packets: Packets that came.
         lost: Packets given up.
         late: Packets that came too late or twice.
+        early: Packets that came faster than anybody speaks.
         broken: Packets that could not be decoded.
         silence_s: Silence delivered in the place of sound that was missing.
         delivered_s: Sound delivered.
@@ -43,6 +46,7 @@ class MicrophoneStats:
     packets: int
     lost: int
     late: int
+    early: int
     broken: int
     silence_s: float
     delivered_s: float
@@ -86,6 +90,7 @@ class Microphone:
         self._silence = 0
         self._packets = 0
         self._late = 0
+        self._early = 0
         self._broken = 0
 
     @property
@@ -95,6 +100,7 @@ class Microphone:
             packets=self._packets,
             lost=self._jitter_buffer.lost,
             late=self._jitter_buffer.late + self._late,
+            early=self._early,
             broken=self._broken,
             silence_s=self._silence / AUDIO_CLOCK_HZ,
             delivered_s=self._delivered / SAMPLE_RATE_HZ,
@@ -123,6 +129,13 @@ class Microphone:
             self._broken += 1
             return
         place = self._placed(packet.timestamp, now)
+        furthest = self._furthest(now) - len(samples)
+        if place > furthest:  # a clock that was set anew, or samples that nobody can have spoken yet
+            self._shift += self._place - place
+            place = self._place
+            if place > furthest:
+                self._early += 1
+                return
         self._follow(place, now)
         if place + len(samples) <= self._place:
             if not self._stood_still(now):
@@ -156,6 +169,10 @@ class Microphone:
     def _due(self, now: float) -> float:
         """Where a packet would begin that came now without any delay."""
         return (now - self._began) * AUDIO_CLOCK_HZ + self._lead
+
+    def _furthest(self, now: float) -> float:
+        """Where the sound of a client ends at most, whose clock is twice as wrong as we correct."""
+        return ((now - self._began) * (1 + 2e-6 * MAX_PPM) + LONGEST_LEAD_S) * AUDIO_CLOCK_HZ
 
     def _follow(self, place: int, now: float) -> None:
         """The packet that was delayed least in the last window says how the two clocks lie; this moves with their drift."""

@@ -23,7 +23,7 @@ from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.ice import configuration
 from pipeline.webrtc.microphone import Microphone
 from pipeline.webrtc.packets import EncodedUnit, MediaKind
-from pipeline.webrtc.peer_stats import PeerStats, SendRate
+from pipeline.webrtc.peer_stats import PeerStats, SendLags, SendRate
 from pipeline.webrtc.rtc_patches import SenderEvents, SenderHook
 from pipeline.webrtc.sdp import OfferedMedia, TrickledCandidate
 from pipeline.webrtc.tracks import PacketTrack
@@ -86,6 +86,7 @@ class LivePeer:
         self._tracks: dict[MediaKind, PacketTrack] = {}
         self._hooks: dict[MediaKind, SenderHook] = {}
         self._sent = SendRate(clock)
+        self._lags = SendLags(clock)
         self._microphone: Microphone | None = None
         if microphone and on_microphone is not None:
             self._microphone = Microphone(on_microphone, clock)
@@ -178,6 +179,7 @@ class LivePeer:
             connected_after_s=self._connected_after_s,
             first_picture_after_s=self._first_picture_after_s,
             microphone=self._microphone.stats if self._microphone is not None else None,
+            send_offset_ms=self._lags.offset_ms(),
         )
 
     async def _negotiate(self, offered: OfferedMedia, offer: str) -> str:
@@ -194,6 +196,8 @@ class LivePeer:
             await self._pc.setRemoteDescription(RTCSessionDescription(offer, "offer"))
             for transceiver in self._pc.getTransceivers():
                 self._settle(transceiver)
+            if self._pc.sctp is not None:
+                rtc_patches.bound_channels(self._pc.sctp)
             with rtc_patches.port_range(self._rtc.udp_port_min, self._rtc.udp_port_max):
                 await self._pc.setLocalDescription(await self._pc.createAnswer())
         except OperationError as error:
@@ -224,12 +228,14 @@ class LivePeer:
             track = PacketTrack(kind, self._hub)
             transceiver.sender.replaceTrack(track)
             self._tracks[kind] = track
-            events = self._video_events() if kind == "video" else SenderEvents()
+            voice = SenderEvents(sent=lambda unit: self._lags.add("audio", unit.timestamp))
+            events = self._video_events() if kind == "video" else voice
             self._hooks[kind] = SenderHook(transceiver.sender, self._hub.epoch_ntp, events, self._clock)
 
     def _video_events(self) -> SenderEvents:
         def sent(unit: EncodedUnit) -> None:
             self._sent.add(unit.size)
+            self._lags.add("video", unit.timestamp)
             if self._first_picture_after_s is None and self._answered_at is not None:
                 connected_at = self._answered_at + (self._connected_after_s or 0.0)
                 self._first_picture_after_s = self._clock() - connected_at
@@ -250,7 +256,7 @@ class LivePeer:
                 if codec.name.lower() == "h264":
                     codec.parameters["profile-level-id"] = sdp.profile_level_id(self._hub.level)
         elif self._microphone is not None and transceiver.direction in ("recvonly", "sendrecv"):
-            rtc_patches.hook_microphone(transceiver.receiver, self._microphone.packet)
+            rtc_patches.hook_microphone(transceiver.receiver, self._microphone.packet, self._clock)
 
     async def _add_candidate(self, candidate: TrickledCandidate) -> None:
         if candidate.sdp_mid is None and candidate.sdp_mline_index is None:

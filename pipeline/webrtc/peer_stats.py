@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 
 from pipeline.webrtc.microphone import MicrophoneStats
+from pipeline.webrtc.packets import CLOCK_HZ, MediaKind
 
 WINDOW_S = 1.0
+KEPT_LAGS = 64
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class PeerStats:
         connected_after_s: From the answer to the connection; None before.
         first_picture_after_s: From the connection to the first picture sent; None before.
         microphone: None without one.
+        send_offset_ms: How much later a picture leaves than the voice of its moment, median of the last seconds; None before both
+            were sent. Players make up for it by the sender reports, so it costs delay and not lip sync.
     """
 
     state: str
@@ -50,6 +55,7 @@ class PeerStats:
     connected_after_s: float | None
     first_picture_after_s: float | None
     microphone: MicrophoneStats | None
+    send_offset_ms: float | None
 
 
 class SendRate:
@@ -77,3 +83,24 @@ class SendRate:
         oldest = self._clock() - WINDOW_S
         while self._sent and self._sent[0][0] <= oldest:
             self._sent.popleft()
+
+
+class SendLags:
+    """How late pictures and voice leave, each against its own media time.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lags: dict[MediaKind, deque[float]] = {"video": deque(maxlen=KEPT_LAGS), "audio": deque(maxlen=KEPT_LAGS)}
+
+    def add(self, kind: MediaKind, timestamp: int) -> None:
+        """A unit of this RTP time, counted from media time 0, was sent."""
+        self._lags[kind].append(self._clock() - timestamp / CLOCK_HZ[kind])
+
+    def offset_ms(self) -> float | None:
+        """Median of pictures less median of voice; None before both were sent."""
+        video, audio = self._lags["video"], self._lags["audio"]
+        return 1000 * (median(video) - median(audio)) if video and audio else None

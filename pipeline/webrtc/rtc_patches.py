@@ -5,12 +5,14 @@ Process-wide, by `apply_patches()`:
 * Retransmission remembers 1024 packets per stream, 2.6 s at 4 Mbit/s, instead of 128.
 * UDP ports come from a range where one is set (`port_range`), and a machine without any network uses 127.0.0.1.
 
-Per object, by `SenderHook` and `hook_microphone`:
+Per object, by `SenderHook`, `hook_microphone` and `bound_channels`:
 * A sender takes units that were encoded and cut into payloads once for all viewers, instead of encoding per peer.
 * Key-frame requests (PLI, FIR), the receiver's bit-rate estimate (REMB) and its reports reach us; aiortc drops the first two
   when packets are passed through.
 * Sender reports map RTP time to the media clock, not to the moment of sending, so that picture and voice agree exactly.
 * Audio goes to our own jitter buffer and decoder: aiortc's stays 280 ms late for good after one lost packet.
+* A client's floods are left out: packets of a microphone, of which a receiver keeps statistics per source for good, retransmissions
+  that it asks for, data channels and messages without end, for which aiortc's receive window is no bound.
 """
 
 from __future__ import annotations
@@ -29,11 +31,12 @@ import aiortc.rtcrtpreceiver
 import aiortc.rtcrtpsender
 import aiortc.rtp
 from aioice import ice
-from aiortc import RTCRtpReceiver, RTCRtpSender
+from aiortc import RTCRtpReceiver, RTCRtpSender, RTCSctpTransport
 from aiortc.mediastreams import MediaStreamTrack
 from aiortc.rtcrtpparameters import RTCRtpCodecParameters
 from aiortc.rtcrtpsender import RTCEncodedFrame
 
+from pipeline.webrtc.flood_gate import FloodGate
 from pipeline.webrtc.packets import CLOCK_HZ, EncodedUnit
 
 CONSENT_INTERVAL_S = 0.5
@@ -44,6 +47,16 @@ LOOPBACK = "127.0.0.1"
 SENT_REPORTS = 16
 """Sender reports remembered for the round-trip time."""
 MASK_32 = 0xFFFFFFFF
+MICROPHONE_PACKETS = (500.0, 1000.0)
+"""Per second and at once; Opus sends 400 at most, 50 as a rule."""
+MICROPHONE_SOURCES = 8
+RESENT_PACKETS = (2000.0, 4000.0)
+"""Per second and at once: 20 Mbit/s."""
+MAX_CHANNELS = 16
+MAX_UNFINISHED_BYTES = 256 * 1024
+"""Of messages that have begun and not ended; what a client may tell us fits many times."""
+CHANNEL_CONTROL = 50
+"""Payload protocol of what opens a data channel (RFC 8832)."""
 
 PRIVATE_NAMES: tuple[tuple[object, str], ...] = (
     (ice, "CONSENT_INTERVAL"),
@@ -59,10 +72,13 @@ PRIVATE_NAMES: tuple[tuple[object, str], ...] = (
     (RTCRtpSender, "_send_keyframe"),
     (RTCRtpSender, "_send_rtcp"),
     (RTCRtpSender, "_handle_rtcp_packet"),
+    (RTCRtpReceiver, "_handle_rtp_packet"),
+    (RTCSctpTransport, "_receive_data_chunk"),
 )
 """What must exist in the installed releases; a test asks for it."""
 SENDER_FIELDS = ("_RTCRtpSender__rtp_timestamp", "_enabled", "_ssrc")
 RECEIVER_FIELDS = ("_RTCRtpReceiver__jitter_buffer",)
+CHANNEL_FIELDS = ("_advertised_rwnd", "_data_channels")
 
 _port_range: ContextVar[range | None] = ContextVar("liveanchor_udp_ports", default=None)
 _applied = False
@@ -198,6 +214,7 @@ class SenderHook:
         self._last: int | None = None
         self._origin: int | None = None
         self._sent_reports: dict[int, float] = {}
+        self._resent = FloodGate(*RESENT_PACKETS, self.clock)
         self._stock_rtcp: Callable[[list[Any]], Awaitable[None]] = sender._send_rtcp
         self._stock_handler: Callable[[Any], Awaitable[None]] = sender._handle_rtcp_packet
         sender._next_encoded_frame = self._next_unit
@@ -245,6 +262,8 @@ class SenderHook:
                     self._handle_report(report)
         elif isinstance(packet, rtp.RtcpRtpfbPacket) and packet.fmt == rtp.RTCP_RTPFB_NACK:
             self.counts.nacked_packets += len(packet.lost)
+            if not self._resent.lets(len(packet.lost)):
+                return
         elif isinstance(packet, rtp.RtcpPsfbPacket) and packet.fmt == rtp.RTCP_PSFB_APP:
             self._handle_estimate(packet.fci)
         await self._stock_handler(packet)
@@ -280,9 +299,40 @@ class _PacketTap:
         return False, None
 
 
-def hook_microphone(receiver: RTCRtpReceiver, take: Callable[[int, int, bytes], None]) -> None:
+def hook_microphone(
+    receiver: RTCRtpReceiver, take: Callable[[int, int, bytes], None], clock: Callable[[], float] = time.monotonic
+) -> FloodGate:
     """Have a receiver's packets handed to `take(sequence, rtp_timestamp, payload)` in order of arrival, undecoded.
 
     aiortc's decoder and the track's unbounded queue stay empty; reports to the sender go on as before.
+
+    Returns:
+        What counts the packets that were too many.
     """
-    receiver._RTCRtpReceiver__jitter_buffer = _PacketTap(take)  # type: ignore[attr-defined]
+    hooked: Any = receiver
+    hooked._RTCRtpReceiver__jitter_buffer = _PacketTap(take)
+    stock, gate = hooked._handle_rtp_packet, FloodGate(*MICROPHONE_PACKETS, clock)
+    sources: set[int] = set()
+
+    async def handle(packet: Any, arrival_time_ms: int) -> None:
+        if packet.ssrc not in sources and len(sources) >= MICROPHONE_SOURCES:
+            gate.refused += 1
+        elif gate.lets():
+            sources.add(packet.ssrc)
+            await stock(packet, arrival_time_ms=arrival_time_ms)
+
+    hooked._handle_rtp_packet = handle
+    return gate
+
+
+def bound_channels(transport: RTCSctpTransport) -> None:
+    """Leave out data channels beyond `MAX_CHANNELS` and whatever comes while `MAX_UNFINISHED_BYTES` of messages lack their ends."""
+    bounded: Any = transport
+    stock, window = bounded._receive_data_chunk, bounded._advertised_rwnd
+
+    async def receive(chunk: Any) -> None:
+        one_too_many = chunk.protocol == CHANNEL_CONTROL and len(bounded._data_channels) >= MAX_CHANNELS
+        if not one_too_many and window - bounded._advertised_rwnd < MAX_UNFINISHED_BYTES:
+            await stock(chunk)
+
+    bounded._receive_data_chunk = receive

@@ -306,3 +306,20 @@ def test_drift_control_waits_for_a_window_and_is_bounded() -> None:
     control.step(2.0, 2.0)
     control.step(9.0, 4.1)
     assert control.ppm == 1000.0
+
+
+def test_who_sends_faster_than_anybody_speaks_loses_the_surplus_and_is_heard_again() -> None:
+    clock, heard = ManualClock(50.0), Heard()
+    microphone = Microphone(heard, clock)
+    payloads = opus(tone(1.0))
+    for index in range(1000):  # 20 s of sound and 400 s of timestamps in one second
+        clock.now = 50.0 + index * 0.001
+        microphone.packet(index & 0xFFFF, index * 19_200, payloads[index % 50])
+    stats = microphone.stats
+    assert stats.delivered_s < 2.2 and stats.early > 700
+    for index in range(1000, 1150):
+        clock.now += 0.02
+        microphone.packet(index & 0xFFFF, 1000 * 19_200 + (index - 1000) * PACKET, payloads[index % 50])
+        microphone.passes()
+    assert microphone.stats.delivered_s - stats.delivered_s > 1.5, "once time has caught up"
+    assert level_of(heard.pcm[-8000:]) == pytest.approx(0.5, abs=0.05)

@@ -64,6 +64,17 @@ def test_every_picture_arrives_in_its_turn_with_its_time(fps: int) -> None:
     session(body, fps)
 
 
+def test_pictures_leave_soon_after_the_voice_of_their_moment() -> None:
+    async def body(hub: LiveHub, ticker: Ticker, client: Client) -> None:
+        peer = await connected(hub, client)
+        assert peer.stats().send_offset_ms is None
+        await until(lambda: len(client.pictures) > 10 and len(client.sound) > 10)
+        assert -20 < peer.stats().send_offset_ms < 100  # encoding; on a busy machine more
+        await peer.close()
+
+    session(body)
+
+
 def test_picture_and_voice_share_one_clock() -> None:
     async def body(hub: LiveHub, ticker: Ticker, client: Client) -> None:
         peer = await connected(hub, client)
@@ -367,6 +378,25 @@ def test_a_client_that_opens_no_channel_gets_ours(monkeypatch: pytest.MonkeyPatc
         hub.event(LiveEvent("connected", "s", 0, 0.0))
         await until(lambda: len(client.messages) == 1)
         assert labels == ["events"] and channel.label == "never"
+        await peer.close()
+
+    session(body)
+
+
+def test_channels_and_messages_without_end_are_bounded() -> None:
+    async def body(hub: LiveHub, ticker: Ticker, client: Client) -> None:
+        channels = [client.channel(f"c{number}") for number in range(40)]
+        peer = await connected(hub, client)
+        await until(lambda: channels[0].readyState == "open")
+        server = peer._pc.sctp
+        assert server is not None
+        whole = server._advertised_rwnd
+        await client.pc.sctp._send(channels[0].id, 51, bytes(1_000_000))
+        await until(lambda: whole - server._advertised_rwnd > 200_000)
+        seen = len(client.pictures)
+        await until(lambda: len(client.pictures) > seen + 10)
+        assert whole - server._advertised_rwnd < 256 * 1024 + 2000, "an endless message is not kept"
+        assert len(server._data_channels) <= 16
         await peer.close()
 
     session(body)
