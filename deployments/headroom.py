@@ -49,15 +49,19 @@ class Headroom:
         self._chunks.append((self._clock(), session_id, took_s / lasts_s))
         self._trim()
 
-    def admit(self, session_id: str) -> None:
+    def admit(self, session_id: str, last_try: bool = True) -> None:
         """Take a place.
+
+        Args:
+            session_id: Who takes it.
+            last_try: Whether a refusal is counted: another host may have room.
 
         Raises:
             NoCapacityError: There is none.
         """
         capacity = self.capacity()
         if len(self._held) >= capacity:
-            self.refused += 1
+            self.refused += last_try
             reason = (
                 "as many as one host takes"
                 if capacity == self._max_sessions

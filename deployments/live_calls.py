@@ -20,6 +20,7 @@ class LiveOffer:
         drive: Whose voice drives the face.
         echo: Whether the voice goes back with the picture.
         seed: Head motion and blinks are a function of it.
+        last_try: Whether the caller asks no other host when there is no room.
     """
 
     session_id: str
@@ -29,6 +30,7 @@ class LiveOffer:
     drive: Drive
     echo: bool
     seed: int = 0
+    last_try: bool = True
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class LiveHostStats:
         sessions: One entry per session, as `GET /stream/webrtc/stats` shows it.
         ended: Sessions that are over, by reason.
         refused: Offers that found no room.
+        first_frames_ms: From connected to the first picture sent, of the sessions here and the last ones that ended.
     """
 
     replica_id: str
@@ -116,3 +119,4 @@ class LiveHostStats:
     sessions: list[dict[str, Any]] = field(default_factory=list)
     ended: dict[str, int] = field(default_factory=dict)
     refused: int = 0
+    first_frames_ms: list[float] = field(default_factory=list)

@@ -90,7 +90,8 @@ class LiveReplica:
         try:
             answer = await sessions.open(offer)
         except NoCapacityError:
-            self._metric_refused.inc()
+            if offer.last_try:
+                self._metric_refused.inc()
             raise
         self._metric_active.set(len(sessions.ids))
         try:
@@ -144,6 +145,7 @@ class LiveReplica:
             sessions.all_stats(),
             dict(sessions.ended),
             sessions.headroom.refused,
+            sessions.first_frames_ms(),
         )
 
     async def warm(self, avatar_id: str | None = None) -> None:

@@ -33,9 +33,11 @@ def session_stats(
         "fps_in": round(session.fps_in, 2),
         "fps_out": round(peer.fps_out, 2),
         "av_offset_ms": round(session.av_offset_ms, 3),
+        "send_offset_ms": None if peer.send_offset_ms is None else round(peer.send_offset_ms, 1),
         "delay_ms": round(session.delay_ms, 1),
+        "delay_parts_ms": {name: round(value, 1) for name, value in session.delay_parts_ms.items()},
         "speech_to_picture_ms": round(session.delay_ms + (hub.encode_p50_ms or 0.0), 1),
-        "first_frame_ms": session.first_frame_ms,
+        "first_frame_ms": first_frame_ms(peer),
         "connected_ms": None if peer.connected_after_s is None else round(1000 * peer.connected_after_s, 1),
         "queue_depths": {
             **{name: round(value) for name, value in session.queue_depths.items()},
@@ -71,3 +73,9 @@ def session_stats(
         "uptime_s": round(session.uptime_s, 2),
         "viewers": {name: {"state": one.state, "fps_out": one.fps_out} for name, one in viewers.items()},
     }
+
+
+def first_frame_ms(peer: PeerStats) -> float | None:
+    """From connected to the first picture sent; None before that."""
+    after_s = peer.first_picture_after_s
+    return None if after_s is None else round(1000 * max(after_s, 0.0), 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final
@@ -23,7 +23,7 @@ from deployments.live_errors import (
     SessionNotFoundError,
     WrongDriveError,
 )
-from deployments.live_session_stats import session_stats
+from deployments.live_session_stats import first_frame_ms, session_stats
 from deployments.timed_stages import TimedStages
 from kernels.rgb_to_nv12 import rgb_to_nv12
 from pipeline.audio_container import AudioLimits
@@ -43,6 +43,7 @@ from pipeline.webrtc.viewers import Viewers
 
 AVATAR_CACHE_BYTES: Final = 256 * 2**20
 KEPT_REASONS: Final = 1000
+KEPT_FIRST_FRAMES: Final = 200
 
 
 class _Sink:
@@ -120,6 +121,7 @@ class LiveSessions:
         self._entries: dict[str, _Entry] = {}
         self._beginning: set[str] = set()
         self._reasons: dict[str, str] = {}
+        self._first_frames: deque[float] = deque(maxlen=KEPT_FIRST_FRAMES)
         self._avatars: BoundedCache[tuple[str, str], tuple[Avatar, Nv12Canvas]] = BoundedCache(
             AVATAR_CACHE_BYTES, lambda found: 3 * found[0].canvas_rgb.nbytes
         )
@@ -150,7 +152,7 @@ class LiveSessions:
             InvalidInputError: `sdp` or `avatar_id`.
             LiveAnchorError: A stage does not answer.
         """
-        self.headroom.admit(offer.session_id)
+        self.headroom.admit(offer.session_id, offer.last_try)
         entry: _Entry | None = None
         try:
             avatar, canvas = await self._avatar(offer.avatar_id)
@@ -266,6 +268,11 @@ class LiveSessions:
         """See `LiveHost`."""
         return self._stats(self._entry(session_id))
 
+    def first_frames_ms(self) -> list[float]:
+        """From connected to the first picture sent, of the sessions here and the last ones that ended."""
+        here = [first_frame_ms(entry.peer.stats()) for entry in self._entries.values()]
+        return [*self._first_frames, *(one for one in here if one is not None)]
+
     def all_stats(self) -> list[dict[str, Any]]:
         """Of every session here."""
         return [self._stats(entry) for entry in self._entries.values()]
@@ -329,6 +336,8 @@ class LiveSessions:
             reason = await entry.session.run()
             return reason
         finally:
+            if (first := first_frame_ms(entry.peer.stats())) is not None:
+                self._first_frames.append(first)
             try:
                 await entry.free()
             finally:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -64,7 +65,7 @@ class SessionStats(BaseModel):
     session_id: str
     state: str = Field(examples=["speaking"])
     epoch: int
-    fps_in: float = Field(description="Pictures per second that the renderer delivered, over the last seconds.")
+    fps_in: float = Field(description="Frames of voice (40 ms) per second that came in, over the last two seconds.")
     fps_out: float = Field(description="Pictures per second that were sent.")
     av_offset_ms: float
     queue_depths: dict[str, int]
@@ -76,6 +77,14 @@ class SessionStats(BaseModel):
     first_frame_ms: float | None = Field(description="Connected to first picture sent; null before that.")
 
 
+class Percentiles(BaseModel):
+    """A latency in milliseconds."""
+
+    p50: float = Field(examples=[41.0])
+    p95: float = Field(examples=[66.0])
+    n: int = Field(description="Of so many.", examples=[20])
+
+
 class AllStats(BaseModel):
     """All sessions of the cluster."""
 
@@ -84,6 +93,9 @@ class AllStats(BaseModel):
     active: int = Field(examples=[3])
     refused: int = Field(0, description="Offers that found no room.")
     ended: dict[str, int] = Field(default_factory=dict, description="Sessions that are over, by reason.")
+    first_frame_ms: Percentiles | None = Field(
+        None, description="Of the present and the last sessions; null before one."
+    )
 
 
 def live_routes(services: Services, host: LiveHost) -> APIRouter:
@@ -156,6 +168,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
             active=len(sessions),
             refused=sum(one.refused for one in hosts),
             ended=ended,
+            first_frame_ms=_percentiles([value for one in hosts for value in one.first_frames_ms]),
         )
 
     @router.patch(
@@ -193,6 +206,13 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         return Response(status_code=200)
 
     return router
+
+
+def _percentiles(values: Sequence[float]) -> Percentiles | None:
+    if not values:
+        return None
+    p50, p95 = np.percentile(values, (50, 95))
+    return Percentiles(p50=round(float(p50), 1), p95=round(float(p95), 1), n=len(values))
 
 
 def _session(entry: Mapping[str, Any]) -> SessionStats:

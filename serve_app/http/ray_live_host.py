@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -46,7 +47,7 @@ class RayLiveHost:
         """See `LiveHost`."""
         method: Any = self._handle.options(method_name="live", stream=True)
         for attempt in range(1, OFFER_ATTEMPTS + 1):
-            items = method.remote(offer)
+            items = method.remote(replace(offer, last_try=attempt == OFFER_ATTEMPTS))
             answered = False
             try:
                 answer: LiveAnswer = await anext(items)

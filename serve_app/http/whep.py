@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
+from kernels.errors import InvalidInputError
 from pipeline.webrtc.ice import link_headers
 from serve_app.http.body import content_type
 from serve_app.http.disconnect import until_disconnect
@@ -43,9 +44,13 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
             body = await read_small(request, settings, hold)
         try:
             sdp = check_sdp(body.decode("utf-8"))
+            viewer_id, answer = await until_disconnect(request.receive, host.view(session_id, sdp))
         except UnicodeDecodeError as error:
             raise BodyMalformedError("body", "no UTF-8", "an SDP offer") from error
-        viewer_id, answer = await until_disconnect(request.receive, host.view(session_id, sdp))
+        except InvalidInputError as error:
+            if error.code != InvalidInputError.code:  # no common codec
+                raise
+            raise BodyMalformedError("body", error.got, error.allowed) from error  # the body is the offer
         response = Response(answer, 201, {"Location": f"/stream/whep/{session_id}/{viewer_id}"}, SDP)
         for link in link_headers(settings.rtc):
             response.headers.append("Link", link)

@@ -130,7 +130,7 @@ class FakeLiveHost:
 
     async def live_stats(self) -> list[LiveHostStats]:
         rows = [one.stats() for one in self.sessions.values()]
-        return [LiveHostStats("r1", self.capacity, rows, {"deleted": len(self.ended)}, self.refused)]
+        return [LiveHostStats("r1", self.capacity, rows, {"deleted": len(self.ended)}, self.refused, [40.0, 60.0])]
 
     async def view(self, session_id: str, sdp: str) -> tuple[str, str]:
         session = self._one(session_id)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import av
@@ -203,3 +206,13 @@ async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110  # the libraries under test offer nothing to wait for
             await asyncio.sleep(0.005)
+
+
+def resident_bytes() -> int:
+    """Memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def usage() -> tuple[int, int, int]:
+    """Threads, open files and tasks."""
+    return threading.active_count(), len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())

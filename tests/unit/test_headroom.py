@@ -31,6 +31,14 @@ def test_twenty_offers_and_five_places_give_five_sessions_and_fifteen_refusals()
     assert headroom.active == 5
 
 
+def test_a_refusal_is_counted_when_no_other_host_is_asked() -> None:
+    headroom = Headroom(0, 0.8, ManualClock())
+    for last_try in (False, False, True):
+        with pytest.raises(NoCapacityError):
+            headroom.admit("s", last_try)
+    assert headroom.refused == 1
+
+
 def test_a_session_that_would_slow_all_others_down_is_refused() -> None:
     headroom = Headroom(8, 0.8, ManualClock())
     headroom.admit("s1")

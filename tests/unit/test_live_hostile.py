@@ -296,6 +296,9 @@ def test_viewers_over_the_limit_and_of_what_is_no_session(served: Served, sdp: s
     plain = served.client.post(f"/stream/whep/{session}", content=sdp, headers={"Content-Type": "text/plain"})
     assert_problem(plain, 415, "unsupported_content_type", "Content-Type")
     served.client.delete(first.headers["location"])
+    for name in ("cut in half", "no fingerprint", "junk"):
+        broken = served.client.post(f"/stream/whep/{session}", content=BROKEN[name](sdp).encode(), headers=kind)
+        assert_problem(broken, 400, "body_malformed", "body")
     bad = served.client.post(f"/stream/whep/{session}", content=NO_CODEC["VP8 only"](sdp), headers=kind)
     assert_problem(bad, 406, "no_common_codec", "sdp")
     assert len(served.host.live.sessions._entries[session].viewers) == 0

@@ -29,7 +29,7 @@ from pipeline.stages import Stages
 from pipeline.types import Avatar
 from tests.unit.http_support import small_avatar, wav
 from tests.unit.live_support import LiveFakeStages
-from tests.unit.rtc_support import Client, until
+from tests.unit.rtc_support import Client, resident_bytes, until, usage
 
 SETTINGS = SessionHostSettings.model_validate(
     {"live": {"max_sessions": 2}, "encoder": {"prefer": "x264", "threads": 1, "live_preset": "ultrafast"}}
@@ -116,12 +116,14 @@ def test_a_session_shows_pictures_speaks_and_ends_leaving_nothing() -> None:
         assert [one.name for one in events] == ["connected", "speaking_started", "speaking_finished"]
         assert events[-1].data["position_s"] == pytest.approx(0.4) and events[-1].data["interrupted"] is False
         stats = await sessions.session_stats("s1")
-        assert stats["stage_calls"]["motion_diffusion"] > 0 and stats["first_frame_ms"] is not None
+        assert stats["stage_calls"]["motion_diffusion"] > 0 and 0 < stats["first_frame_ms"] < 5000
+        assert sessions.first_frames_ms() == [stats["first_frame_ms"]]
         await until(lambda: len(client.messages) >= 3)
         assert [json.loads(one)["name"] for one in client.messages][:3] == [one.name for one in events]
         assert channel.label == "events"
         await sessions.end("s1")
         assert told.ended == [("s1", "deleted")] and sessions.ended["deleted"] == 1
+        assert sessions.first_frames_ms() == [stats["first_frame_ms"]]
         for call in (sessions.end("s1"), sessions.session_stats("s1"), sessions.speak("s1", wav())):
             with pytest.raises(SessionEndedError):
                 await call
@@ -271,5 +273,44 @@ def test_a_viewer_sees_the_same_session() -> None:
         assert not (await sessions.session_stats("s1"))["viewers"]
         await viewer.close()
         await client.close()
+
+    run(body)
+
+
+async def visit(sessions: LiveSessions, index: int) -> None:
+    """A session that connects, speaks and ends, each in one of several ways."""
+    session_id, client = f"s{index}", Client(audio="sendrecv")
+    client.channel()
+    drive = (Drive.MIC, Drive.PUSH)[index % 2]
+    answer = await sessions.open(LiveOffer(session_id, await client.offer(), None, 25, drive, True))
+    way = ("client", "server", "server", "never connects")[index % 4]
+    if way != "never connects":
+        await client.accept(answer.sdp)
+        await until(lambda: len(client.pictures) > 0, 10)
+        if drive is Drive.PUSH:
+            await sessions.speak(session_id, wav(0.1))
+    if way == "client":
+        await client.close()
+        assert await asyncio.wait_for(sessions.ended_because(session_id), 10) == "peer_closed"
+    else:
+        await sessions.end(session_id)
+        await client.close()
+
+
+def test_two_hundred_sessions_leave_threads_files_tasks_and_memory_flat() -> None:
+    async def body(sessions: LiveSessions, told: Told) -> None:
+        unhandled: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+        seen = []
+        for index in range(200):
+            await visit(sessions, index)
+            if index % 20 == 19:
+                gc.collect()
+                await asyncio.sleep(0)
+                seen.append((usage(), resident_bytes()))
+        assert seen[-1][0] == seen[0][0], "(threads, files, tasks) after 200 and after 20 sessions"
+        assert seen[-1][1] - seen[1][1] < 12 * 2**20, "memory grew"
+        assert unhandled == [], "errors that nobody was told of"
+        assert sum(sessions.ended.values()) == 200 and sessions.headroom.active == 0
 
     run(body)

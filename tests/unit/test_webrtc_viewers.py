@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from pipeline.webrtc.errors import NoCommonCodecError, TooManyViewersError, Unkn
 from pipeline.webrtc.peer import LivePeer
 from pipeline.webrtc.sdp import TrickledCandidate
 from pipeline.webrtc.viewers import Viewers
-from tests.unit.rtc_support import RTC, Client, number_of, running_hub, until
+from tests.unit.rtc_support import RTC, Client, number_of, resident_bytes, running_hub, until, usage
 
 
 def test_three_viewers_watch_one_encode() -> None:
@@ -124,17 +122,8 @@ def test_bad_offers_and_unknown_viewers_leave_nothing() -> None:
     asyncio.run(body())
 
 
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def usage() -> tuple[int, int, int]:
-    """Threads, open files and tasks."""
-    return threading.active_count(), len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())
-
-
 async def visits(count: int, leave: Callable[[int], str]) -> list[tuple[tuple[int, int, int], int]]:
-    """Sessions one after the other, each with a hub of its own; what is in use after every tenth."""
+    """Peers one after the other, each with a hub of its own; what is in use after every tenth."""
     seen = []
     for index in range(count):
         async with running_hub() as (hub, _):
@@ -162,14 +151,14 @@ async def visits(count: int, leave: Callable[[int], str]) -> list[tuple[tuple[in
 WAYS = ("server", "client", "unanswered")
 
 
-@pytest.mark.parametrize("count", [200])
-def test_sessions_that_end_leave_threads_files_tasks_and_memory_flat(count: int) -> None:
+@pytest.mark.parametrize("count", [50])
+def test_peers_that_end_leave_threads_files_tasks_and_memory_flat(count: int) -> None:
     async def body() -> None:
         unhandled: list[dict[str, object]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
         seen = await visits(count, lambda index: WAYS[index % 3] if index % 2 else "server")
         first, last = seen[1], seen[-1]
-        assert last[0] == first[0], f"(threads, files, tasks) after 20 and {count} sessions"
+        assert last[0] == first[0], f"(threads, files, tasks) after 20 and {count} peers"
         assert last[1] - first[1] < 12 * 2**20, "memory grew"
         assert unhandled == [], "errors that nobody was told of"
 
