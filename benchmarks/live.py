@@ -2,8 +2,9 @@
 
 Starts a cluster and measuring clients of its own on this machine; server and clients share its cores. `--only CASE` repeats a part,
 `--drift-s` shortens the ten minutes of the A/V measure. Baselines come from aiortc's own encoders (`benchmarks.stamped_server
---path aiortc`) in the same run, where there is such a thing. The A/V offset is measured on a flash and a click that leave the
-stamped server through the session's own transport (`LiveHub`, `LivePeer`): a face of `mini` shows no flash.
+--path aiortc`) in the same run, where there is such a thing; `..._stamped_...` are both paths with the same drawn scene. The A/V
+offset is measured in real sessions whose stages draw a flash where the client's microphone clicks (`benchmarks.click_server`): a
+face of `mini` shows no flash.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, Final
 import httpx
 import numpy as np
 
+from benchmarks.click_stages import clicking_voice
 from benchmarks.graph import speech, wav_16
 from benchmarks.live_rig import (
     ClientProcess,
@@ -53,7 +55,11 @@ INTERRUPTS: Final = 20
 SHARE_S: Final = 15.0
 MAX_SPEAKERS: Final = 4
 GOOD_INTERVAL_MS: Final = 60.0
-STOCK: Final = "aiortc's own encoder path, same scene and run"
+STOCK: Final = "aiortc's own encoder path, a drawn scene of this size, same run"
+STOCK_SAME: Final = "aiortc's own encoder path, same scene and run"
+STOCK_REPORTS: Final = "aiortc's own encoders and sender reports, a flash and a click of a drawn scene, same run"
+LIPS_PARTS: Final = ("chunk", "look_ahead", "compute")
+"""Of the session's own delay: a hop of audio, what the speech encoder must hear after it, time kept for computing."""
 
 
 class Rig:
@@ -104,12 +110,13 @@ def offers(rig: Rig) -> Iterator[BenchmarkRecord]:
 
 def sustained(rig: Rig) -> Iterator[BenchmarkRecord]:
     """`sustained_fps`, `frame_interval_p99_ms`, `transport_p50_ms` of one long session; the same at 50 frames/s."""
-    stock = _stamped("512", "512", "--path", "aiortc")
+    stock, own = _stamped("512", "512", "--path", "aiortc"), _stamped("512", "512")
     report = rig.client(SUSTAINED_S + 2).report()
     wait_until_free(rig.url)
     yield rig.record("sustained_fps", "frames/s", [report["fps"]], higher=True, n=report["pictures"])
     yield rig.record("frame_interval_p99_ms", "ms", [report["interval_ms"]["p99"]], n=report["pictures"])
-    yield _transport(rig, "transport_p50_ms", report, stock)
+    yield _transport(rig, "transport_p50_ms", report["clock_ms"], report, stock, STOCK)
+    yield _transport(rig, "transport_stamped_p50_ms", own["stamp_ms"], own, stock, STOCK_SAME)
     fast = rig.client(22.0, "512x512", "--field", "fps=50").report()
     wait_until_free(rig.url)
     yield rig.record("sustained_fps_50", "frames/s", [fast["fps"]], higher=True, n=fast["pictures"])
@@ -117,22 +124,27 @@ def sustained(rig: Rig) -> Iterator[BenchmarkRecord]:
 
 def tall(rig: Rig) -> Iterator[BenchmarkRecord]:
     """`transport_1080x1920_p50_ms`, `session_1080x1920_cpu_share`: one session at full size that speaks all the time."""
-    with stamped_server("--width", "1080", "--height", "1920", "--path", "aiortc") as (url, pid):
-        client = ClientProcess(url, "--seconds", f"{SHARE_S + 8:g}", "--stamp-at", "0,0")
-        time.sleep(5)
-        stock_share = cpu_share([pid], SHARE_S)
-        stock = client.report()
+    (stock, stock_share), (own, own_share) = _stamped_tall("--path", "aiortc"), _stamped_tall()
     client = rig.client(SHARE_S + 14, "1080x1920")
     time.sleep(8)
     share = cpu_share(replica_pids("SessionHost"), SHARE_S)
     report = client.report()
     wait_until_free(rig.url)
-    yield _transport(rig, "transport_1080x1920_p50_ms", report, stock)
+    yield _transport(rig, "transport_1080x1920_p50_ms", report["clock_ms"], report, stock, STOCK)
+    yield _transport(rig, "transport_stamped_1080x1920_p50_ms", own["stamp_ms"], own, stock, STOCK_SAME)
     yield rig.record("session_1080x1920_cpu_share", "cores", [share], baseline=STOCK, baseline_value=stock_share)
+    yield rig.record(
+        "stamped_1080x1920_cpu_share", "cores", [own_share], baseline=STOCK_SAME, baseline_value=stock_share
+    )
 
 
 def lips(rig: Rig) -> Iterator[BenchmarkRecord]:
-    """`speech_to_lips_p50_ms` and its parts, from words after pauses."""
+    """`speech_to_lips_p50_ms` and its parts, which add up to it, from words after pauses.
+
+    `microphone` is what the others leave: packets and jitter buffer on the way in, the wait for the next picture, the mouth's own
+    opening.
+    `stages` is not a part: what the stages really took.
+    """
     length = WORDS * 2.0 + 8
     client = rig.client(length, "512x512", "--mouths", str(face_weights_dir()), speech=rig.words)
     time.sleep(length * 0.6)
@@ -144,21 +156,28 @@ def lips(rig: Rig) -> Iterator[BenchmarkRecord]:
         raise LiveAnchorError(f"only {len(opened)} of {len(report['mouth'])} mouths opened")
     whole, transport = float(np.median(opened)), report["clock_ms"]["p50"]
     yield rig.record("speech_to_lips_p50_ms", "ms", opened)
-    delay = float(stats["delay_ms"])
-    compute = sum(float(one["p50"]) for one in stats["stage_latency_ms"].values())
-    yield rig.record("speech_to_lips_delay_ms", "ms", [delay])  # hop + look-ahead + margin
-    yield rig.record("speech_to_lips_compute_ms", "ms", [compute])  # inside the delay's margin and hop
-    yield rig.record("speech_to_lips_transport_ms", "ms", [transport])
-    yield rig.record("speech_to_lips_microphone_and_opening_ms", "ms", [max(whole - delay - transport, 0.0)])
+    parts = {name: float(stats["delay_parts_ms"][name]) for name in LIPS_PARTS} | {"transport": transport}
+    parts["microphone"] = whole - sum(parts.values())
+    parts["stages"] = sum(float(one["p50"]) for one in stats["stage_latency_ms"].values())
+    for name, value in parts.items():
+        yield rig.record(f"speech_to_lips_{name}_ms", "ms", [value])
 
 
 def av_offset(rig: Rig) -> Iterator[BenchmarkRecord]:
     """`av_offset_abs_ms`, `av_drift_ms_10min`: flash and click, client's clock 200 ppm fast, 2 % of packets lost."""
-    with stamped_server() as (url, _):
-        options = ("--seconds", f"{rig.drift_s:g}", "--stamp-at", "0,0", "--ppm", "200", "--loss", "0.02")
-        report = ClientProcess(url, *options, "--speech", str(rig.speech)).report(rig.drift_s + 120)
+    stock = _stamped("512", "512", "--path", "aiortc")["av_offset_ms"]
+    voice = rig.speech.with_name("clicks.wav")
+    voice.write_bytes(wav_16(clicking_voice(rig.drift_s + 30)))
+    with stamped_server(module="benchmarks.click_server") as (url, _):
+        options = ("--seconds", f"{rig.drift_s:g}", "--ppm", "200", "--loss", "0.02", "--speech", str(voice))
+        report = ClientProcess(url, *options).report(rig.drift_s + 120)
     found = report["av_offset_ms"]
-    yield rig.record("av_offset_abs_ms", "ms", [found["p95_abs"]], n=int(found["n"]))
+    if found is None or found["n"] < 0.5 * rig.drift_s:
+        raise LiveAnchorError(f"too few flashes found their clicks: {found}")
+    yield rig.record(
+        "av_offset_abs_ms", "ms", [found["p95_abs"]], n=int(found["n"]),
+        baseline=STOCK_REPORTS if stock else None, baseline_value=stock["p95_abs"] if stock else None,
+    )  # fmt: skip
     yield rig.record("av_drift_ms_10min", "ms", [abs(found["drift_10min"])], n=int(found["n"]))
 
 
@@ -240,12 +259,22 @@ def _speakers(rig: Rig, case: str) -> Iterator[BenchmarkRecord]:
         yield rig.record(f"{case}_interval_p99_ms", "ms", [worst])
 
 
-def _transport(rig: Rig, case: str, report: dict[str, Any], stock: dict[str, Any]) -> BenchmarkRecord:
-    found = report["clock_ms"]
+def _transport(
+    rig: Rig, case: str, found: dict[str, float], report: dict[str, Any], stock: dict[str, Any], baseline: str
+) -> BenchmarkRecord:
     return rig.record(
         case, "ms", [found["p50"]], spread=(found["p5"], found["p95"]), n=report["pictures"],
-        baseline=STOCK, baseline_value=stock["stamp_ms"]["p50"],
+        baseline=baseline, baseline_value=stock["stamp_ms"]["p50"],
     )  # fmt: skip
+
+
+def _stamped_tall(*options: str) -> tuple[dict[str, Any], float]:
+    """A client's report at 1080 x 1920, and the cores that the server used meanwhile."""
+    with stamped_server("--width", "1080", "--height", "1920", *options) as (url, pid):
+        client = ClientProcess(url, "--seconds", f"{SHARE_S + 8:g}", "--stamp-at", "0,0")
+        time.sleep(5)
+        share = cpu_share([pid], SHARE_S)
+        return client.report(), share
 
 
 def _stamped(width: str, height: str, *options: str) -> dict[str, Any]:

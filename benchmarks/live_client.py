@@ -32,7 +32,7 @@ from benchmarks.live_client_rtc import ReportClock, SpeechTrack, ask_again, lose
 from benchmarks.live_mouth import mesh_apertures, openings
 from benchmarks.stamped_scene import clicks, is_flash, read_stamp
 from pipeline.audio_in import decode_audio
-from pipeline.types import F32, U8
+from pipeline.types import F32, SAMPLE_RATE_HZ, U8
 from pipeline.webrtc.rtc_patches import apply_patches
 
 FLASHES_APART = 45_000
@@ -88,7 +88,7 @@ class _Seen:
     pictures_pts: list[int] = field(default_factory=list)
     wall_at: list[float] = field(default_factory=list)
     stamp_ms: list[float] = field(default_factory=list)
-    flashes_pts: list[int] = field(default_factory=list)
+    flashes: list[tuple[int, float]] = field(default_factory=list)  # pts; seconds from its begin to the click
     sound: list[tuple[int, F32]] = field(default_factory=list)
     kept: list[tuple[float, U8]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -110,6 +110,7 @@ class LiveClient:
         self._on_picture = on_picture
         self._seen = _Seen()
         self._stamp_at = options.stamp_at
+        self._stamps_click = False
         self._clocks: dict[str, ReportClock] = {}
         self._speech = (
             SpeechTrack(options.speech, options.speech_after_s, options.ppm) if options.speech is not None else None
@@ -198,6 +199,7 @@ class LiveClient:
         answer = response.json()
         if "stamp_at" in answer:
             self._stamp_at = (answer["stamp_at"][0], answer["stamp_at"][1])
+        self._stamps_click = answer.get("stamp_holds") == "click"
         await pc.setRemoteDescription(RTCSessionDescription(answer["sdp"], answer["type"]))
         self._tasks.append(asyncio.create_task(ask_again(video.receiver)))
         for receiver in pc.getReceivers():
@@ -236,13 +238,13 @@ class LiveClient:
         if self._stamp_at is not None:
             plane = frame.planes[0]
             luma = np.frombuffer(memoryview(plane), np.uint8).reshape(frame.height, plane.line_size)
-            if now - seen.pictures_at[0] >= self.options.warm_s:
-                gone = (int(wall * 1e6) - read_stamp(luma, *self._stamp_at)) & STAMP_MASK
-                seen.stamp_ms.append(gone / 1000)
+            stamp = read_stamp(luma, *self._stamp_at)
+            if now - seen.pictures_at[0] >= self.options.warm_s and not self._stamps_click:
+                seen.stamp_ms.append(((int(wall * 1e6) - stamp) & STAMP_MASK) / 1000)
             # A lost picture may leave a flash standing: only its first picture counts.
-            last = seen.flashes_pts[-1] if seen.flashes_pts else -FLASHES_APART
+            last = seen.flashes[-1][0] if seen.flashes else -FLASHES_APART
             if is_flash(luma, *self._stamp_at) and (frame.pts or 0) - last >= FLASHES_APART:
-                seen.flashes_pts.append(frame.pts or 0)
+                seen.flashes.append((frame.pts or 0, stamp / SAMPLE_RATE_HZ if self._stamps_click else 0.0))
         if self.options.mouths and self._speech is not None and self._speech.near_onset(now):
             seen.kept.append((now, np.asarray(frame.to_ndarray(), np.uint8)))
         if self._on_picture is not None:
@@ -250,14 +252,15 @@ class LiveClient:
 
     def _av_offset(self) -> dict[str, float] | None:
         video, audio = self._clocks.get("video"), self._clocks.get("audio")
-        if video is None or audio is None or not self._seen.flashes_pts or not self._seen.sound:
+        if video is None or audio is None or not self._seen.flashes or not self._seen.sound:
             return None
         origin = self._seen.sound[0][0]
         whole = np.zeros(self._seen.sound[-1][0] - origin + 4800, np.float32)
         for pts, block in self._seen.sound:
             whole[pts - origin : pts - origin + len(block)] = block
         heard = np.array([at for at in (audio.instant(origin + place) for place in clicks(whole)) if at is not None])
-        seen = [at for at in (video.instant(pts) for pts in self._seen.flashes_pts) if at is not None]
+        placed = [(video.instant(pts), into_s) for pts, into_s in self._seen.flashes]
+        seen = [at + into_s for at, into_s in placed if at is not None]
         pairs = [(at, heard[np.argmin(np.abs(heard - at))] - at) for at in seen if len(heard)]
         pairs = [(at, offset) for at, offset in pairs if abs(offset) < FURTHEST_S]
         if not pairs:

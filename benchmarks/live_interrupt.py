@@ -1,7 +1,7 @@
 """How long speech goes on after an interruption, seen by a client in a process of its own; prints one JSON object.
 
 The time is taken from just before `POST .../interrupt` is sent until the last voice packet that holds speech arrives, so it is an
-upper bound of what CASES defines (request received -> last packet sent).
+upper bound of what CASES defines (request received -> last packet sent). The speech has no pauses: there is something to stop.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import MediaStreamError
 
 from benchmarks.graph import speech, wav_16
+from benchmarks.live_rig import without_pauses
+from pipeline.types import SAMPLE_RATE_HZ
 from pipeline.webrtc.rtc_patches import apply_patches
 
 SPEECH_S: Final = 6.0
@@ -64,7 +66,7 @@ async def measure(url: str, count: int, avatar_id: str) -> dict[str, Any]:
     drains: list[asyncio.Task[None]] = []
     pc.on("track", lambda track: drains.append(asyncio.ensure_future(_drain(track))))
     await pc.setLocalDescription(await pc.createOffer())
-    audio = wav_16(speech(SPEECH_S))
+    audio = wav_16(np.resize(without_pauses(speech(SPEECH_S)), round(SPEECH_S * SAMPLE_RATE_HZ)))
     async with httpx.AsyncClient(base_url=url, timeout=30) as http:
         body = {"sdp": pc.localDescription.sdp, "drive": "push"} | ({"avatar_id": avatar_id} if avatar_id else {})
         answer = (await http.post("/stream/webrtc/offer", json=body)).raise_for_status().json()

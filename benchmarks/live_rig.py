@@ -81,12 +81,12 @@ def register_presenters(url: str) -> dict[str, str]:
 
 
 @contextmanager
-def stamped_server(*options: str) -> Iterator[tuple[str, int]]:
-    """Address and process id of `benchmarks.stamped_server`."""
+def stamped_server(*options: str, module: str = "benchmarks.stamped_server") -> Iterator[tuple[str, int]]:
+    """Address and process id of `benchmarks.stamped_server`, or of a server like it."""
     from serve_app.cluster import free_port
 
     port = free_port()
-    command = [sys.executable, "-m", "benchmarks.stamped_server", "--port", str(port), *options]
+    command = [sys.executable, "-m", module, "--port", str(port), *options]
     process = subprocess.Popen(command)  # noqa: S603  # our own module
     try:
         url = f"http://127.0.0.1:{port}"
@@ -162,6 +162,14 @@ def words_and_pauses(count: int, word_s: float = 0.5, pause_s: float = 1.5) -> F
         begin = starts[number % len(starts)] * block
         parts += [pause, pcm[begin : begin + word]]
     return np.concatenate([*parts, pause]).astype(np.float32)
+
+
+def without_pauses(pcm: F32, least_rms: float = 0.03) -> F32:
+    """The loud blocks of 20 ms of float32 (n,), one after the other."""
+    block = round(0.02 * SAMPLE_RATE_HZ)
+    blocks = pcm[: len(pcm) // block * block].reshape(-1, block)
+    loud: F32 = blocks[np.sqrt(np.mean(np.square(blocks), axis=1)) >= least_rms].reshape(-1)
+    return loud
 
 
 def sessions_left(url: str) -> int:

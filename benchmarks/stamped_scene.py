@@ -42,15 +42,15 @@ class StampedScene:
         self._faces = [self._face(rng, step / 12) for step in range(12)]
         self._uv: U8 = np.full((FACE_SIDE // 2, FACE_SIDE), 120, np.uint8)
 
-    def picture(self, index: int, microseconds: int) -> Nv12Rect:
-        """Frame `index`, stamped with a time (Unix, lowest 48 bits)."""
+    def picture(self, index: int, stamp: int, flash: bool | None = None) -> Nv12Rect:
+        """Frame `index`, stamped with a number of 48 bits, such as a time; it flashes as `flash` says, else once a second."""
         luma = self._faces[index % len(self._faces)].copy()
         for bit in range(BITS):
             row, column = divmod(bit, BITS_PER_ROW)
-            value = WHITE if microseconds >> bit & 1 else BLACK
+            value = WHITE if stamp >> bit & 1 else BLACK
             luma[row * BLOCK : (row + 1) * BLOCK, column * BLOCK : (column + 1) * BLOCK] = value
         top = FLASH_ROW * BLOCK
-        luma[top : top + BLOCK] = WHITE if self.flashes(index) else BLACK
+        luma[top : top + BLOCK] = WHITE if (self.flashes(index) if flash is None else flash) else BLACK
         return Nv12Rect(self.rect.x, self.rect.y, FACE_SIDE, FACE_SIDE, luma, self._uv)
 
     def flashes(self, index: int) -> bool:

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 import uvicorn
 
+from benchmarks.click_server import ClickServer
+from benchmarks.click_stages import clicking_voice
 from benchmarks.live_client import ClientOptions, LiveClient
 from benchmarks.live_client_rtc import BLOCK, SpeechTrack, onset_blocks
 from benchmarks.live_mouth import openings
+from benchmarks.live_rig import without_pauses
 from benchmarks.stamped_scene import StampedScene, clicks, is_flash, read_stamp
 from benchmarks.stamped_server import StampedServer
 from pipeline.canvas import paste
@@ -70,7 +73,7 @@ def test_a_microphone_with_a_fast_clock_hands_over_sooner() -> None:
 
 
 @asynccontextmanager
-async def serving(server: StampedServer) -> AsyncIterator[str]:
+async def serving(server: StampedServer | ClickServer) -> AsyncIterator[str]:
     config = uvicorn.Config(server.app, host="127.0.0.1", port=0, log_level="error")
     running = uvicorn.Server(config)
     task = asyncio.create_task(running.serve())
@@ -109,3 +112,25 @@ def test_a_run_against_a_server(own: bool, tmp_path: Path) -> None:
             assert server.heard_samples > 30_000
 
     asyncio.run(body())
+
+
+def test_lips_and_voice_agree_through_a_whole_session_whose_microphone_runs_fast() -> None:
+    async def body() -> None:
+        server = ClickServer()
+        async with serving(server) as url:
+            options = ClientOptions(
+                url, seconds=6.0, speech=clicking_voice(6.0), speech_after_s=0.5, ppm=200.0, loss=0.01, delete=False
+            )
+            report = await LiveClient(options).run()
+            await server.close()
+        offset = report["av_offset_ms"]
+        assert offset["n"] >= 3 and offset["max_abs"] < 5.0, "the click in the voice and the flash that it made"
+        assert report["stamp_ms"] is None
+
+    asyncio.run(body())
+
+
+def test_speech_without_pauses_is_loud_throughout() -> None:
+    pcm = np.concatenate([np.full(640, 0.5), np.zeros(3200), np.full(700, 0.1)]).astype(np.float32)
+    loud = without_pauses(pcm)
+    assert len(loud) in (640 + 320, 640 + 640) and loud.all()
