@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from benchmarks.shared_gpu_stages import FRACTIONS, Work, stage_work
+from kernels.errors import first_line
 
 
 def run_for(work: Work, seconds: float, start: float, device: str) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def allocate_beyond(fraction: float) -> dict[str, Any]:
     try:
         torch.empty(int(total * fraction) + 2**30, dtype=torch.uint8, device="cuda")
     except torch.OutOfMemoryError as error:
-        refused = str(error).splitlines()[0][:300]
+        refused = first_line(error, 300)
     after = torch.ones(2**24, device="cuda").sum().item()
     return {"refused": bool(refused), "message": refused, "works_after": after == 2**24}
 

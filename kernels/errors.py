@@ -44,3 +44,9 @@ class ShapeError(InvalidInputError):
     """An array or tensor of the wrong shape or dtype reached a typed boundary."""
 
     code = "invalid_shape"
+
+
+def first_line(error: BaseException, limit: int = 200) -> str:
+    """What an error of a library says, in one line of at most `limit` characters; its type's name where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:limit] if lines else type(error).__name__

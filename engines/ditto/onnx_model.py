@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from engines.weights import WeightsFileError
-from kernels.errors import LiveAnchorError
+from kernels.errors import LiveAnchorError, first_line
 
 F32 = NDArray[np.float32]
 _CUDA: Final = "CUDAExecutionProvider"
@@ -32,7 +33,8 @@ class OnnxModel:
 
     Args:
         path: The file.
-        device: `cpu`, or `cuda`, `cuda:1`: used where onnxruntime has its CUDA provider, else the CPU.
+        device: `cpu`, or `cuda`, `cuda:1`: used where onnxruntime has its CUDA provider, else the CPU. Its arena is bounded by
+            torch's own fraction of the GPU.
         threads: CPU threads of one call.
 
     Attributes:
@@ -54,8 +56,7 @@ class OnnxModel:
                 str(path), sess_options=_options(runtime, threads), providers=_providers(runtime, device)
             )
         except _runtime_errors(runtime) as error:
-            reason = str(error).strip().splitlines()[0][:200]
-            raise WeightsFileError(str(path), "", f"is no usable ONNX model ({reason})") from error
+            raise WeightsFileError(str(path), "", f"is no usable ONNX model ({first_line(error)})") from error
         inputs = self._session.get_inputs()
         if len(inputs) != 1:
             raise WeightsFileError(str(path), "inputs", f"has {len(inputs)}, needed 1")
@@ -79,8 +80,8 @@ class OnnxModel:
         try:
             outputs: Sequence[Any] = self._session.run(None, {self._input: np.ascontiguousarray(batch, np.float32)})
         except _runtime_errors(runtime) as error:
-            reason = str(error).strip().splitlines()[0][:200]
-            raise WeightsFileError(str(self._path), self._input, f"the model fails ({reason})") from error
+            detail = f"the model fails ({first_line(error)})"
+            raise WeightsFileError(str(self._path), self._input, detail) from error
         return [np.asarray(output, np.float32) for output in outputs]
 
 
@@ -96,7 +97,11 @@ def _providers(runtime: Any, device: str) -> list[Any]:
     if not device.startswith("cuda") or _CUDA not in runtime.get_available_providers():
         return [_CPU]
     index = int(device.partition(":")[2] or 0)
-    return [(_CUDA, {"device_id": index, "arena_extend_strategy": "kSameAsRequested"}), _CPU]
+    options: dict[str, object] = {"device_id": index, "arena_extend_strategy": "kSameAsRequested"}
+    share = torch.cuda.get_per_process_memory_fraction(index)
+    if share < 1.0:  # a replica with a share of the GPU caps torch; onnxruntime has an arena of its own
+        options["gpu_mem_limit"] = int(share * torch.cuda.get_device_properties(index).total_memory)
+    return [(_CUDA, options), _CPU]
 
 
 def _options(runtime: Any, threads: int) -> Any:

@@ -13,7 +13,7 @@ from torch import Tensor
 from engines.cuda_graphs import BUCKETS, BucketedGraph
 from engines.ditto.fast.dense_motion import SourceTensors
 from engines.ditto.fast.render import FastRender
-from kernels.errors import LiveAnchorError
+from kernels.errors import LiveAnchorError, first_line
 from kernels.sparse_motion import FEATURES
 
 _log = structlog.get_logger(__name__)
@@ -73,7 +73,7 @@ class FastRenderRuntime:
         try:
             self._capture()
         except TritonError as error:
-            raise KernelsNotCompiledError(str(error).strip().splitlines()[0][:200]) from error
+            raise KernelsNotCompiledError(first_line(error)) from error
 
     def _capture(self) -> None:
         begin = time.monotonic()
