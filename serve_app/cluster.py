@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernels.errors import InvalidInputError, LiveAnchorError
+from kernels.errors import InvalidInputError, LiveAnchorError, first_line
 from serve_app.declare import APP_NAME
 
 MIN_CPUS = 2
@@ -148,32 +148,45 @@ def _api(cluster: Cluster) -> Any:
 
     if not cluster.dashboard_url:
         raise ServiceFailedError("this Ray cluster runs without its dashboard, which Ray Serve is deployed through")
+    return ServeSubmissionClient(cluster.dashboard_url)
+
+
+def _asked(cluster: Cluster, question: Callable[[Any], Any]) -> Any:
+    """An answer of Ray's REST interface."""
     try:
-        return ServeSubmissionClient(cluster.dashboard_url)
-    except ConnectionError as error:
-        raise ServiceFailedError(f"Ray's dashboard at {cluster.dashboard_url} does not answer") from error
+        return question(_api(cluster))
+    except (OSError, RuntimeError) as error:  # nobody there; or a status that is not 200
+        where = f"Ray's dashboard at {cluster.dashboard_url}"
+        raise ServiceFailedError(f"{where} does not answer as it should ({first_line(error)})") from error
 
 
 def submit(cluster: Cluster, document: dict[str, Any]) -> None:
     """Hand the document to Ray Serve; what already runs and has not changed keeps running.
 
     Ray Serve takes the document for everything that should run, so the cluster's other applications are put into it.
+
+    Raises:
+        ServiceFailedError: Ray does not take it, or does not answer.
     """
-    api = _api(cluster)
-    deployed: dict[str, Any] = api.get_serve_details().get("applications", {})
+    deployed: dict[str, Any] = _asked(cluster, lambda api: api.get_serve_details()).get("applications", {})
     others = [
         application["deployed_app_config"]
         for name, application in deployed.items()
         if name != APP_NAME and application.get("deployed_app_config") and application.get("status") != "DELETING"
     ]
-    api.deploy_applications({**document, "applications": [*document["applications"], *others]})
+    whole = {**document, "applications": [*document["applications"], *others]}
+    _asked(cluster, lambda api: api.deploy_applications(whole))
 
 
 def details(cluster: Cluster) -> dict[str, Any]:
-    """What Ray Serve says about the cluster; empty where Serve does not run or has no interface."""
+    """What Ray Serve says about the cluster; empty where Serve does not run or has no interface.
+
+    Raises:
+        ServiceFailedError: It does not answer.
+    """
     if not cluster.dashboard_url:
         return {}
-    found: dict[str, Any] = _api(cluster).get_serve_details()
+    found: dict[str, Any] = _asked(cluster, lambda api: api.get_serve_details())
     return found
 
 

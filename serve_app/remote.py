@@ -19,6 +19,7 @@ START_S = 300.0
 CONNECT_S = 10.0
 JOB_S = 3600.0 * 6
 POLL_S = 0.5
+VIDEO = "video/mp4"
 
 OnProgress = Callable[[int, int], None]
 OnStatus = Callable[[str], None]
@@ -137,6 +138,8 @@ def _post(
             if answer.is_error:
                 answer.read()
                 raise _refusal(url, answer)
+            if (kind := answer.headers.get("content-type", "")) != VIDEO:
+                raise RemoteError(url, f"no LiveAnchor answers here: {kind or 'something without a type'}, not {VIDEO}")
             with part.open("wb") as file:
                 for data in answer.iter_bytes():
                     file.write(data)

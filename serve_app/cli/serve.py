@@ -6,15 +6,19 @@ import signal
 import threading
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from serve_app.cli.console import existing_file, stderr, stdout, waiting
 
+if TYPE_CHECKING:
+    from serve_app.cluster import Cluster
+
 START_S = 300.0
 WATCH_S = 10.0
+PATIENCE = 3
 
 
 def serve(
@@ -33,11 +37,9 @@ def serve(
     """
     from engines.home import liveanchor_home
     from serve_app.cluster import (
-        ServiceFailedError,
         check_port_is_free,
         connected,
         details,
-        is_deployed,
         private,
         refuse_takeover,
         submit,
@@ -69,6 +71,25 @@ def serve(
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        while not stop.wait(WATCH_S):
-            if not is_deployed(details(cluster)):
-                raise ServiceFailedError("the application was removed from the cluster by someone else")
+        watch(cluster, stop)
+
+
+def watch(cluster: Cluster, stop: threading.Event, every_s: float = WATCH_S) -> None:
+    """Return once `stop` is set. Ray's control processes may be away for a while: the service goes on without them.
+
+    Raises:
+        ServiceFailedError: The application, or Ray itself, is gone, `PATIENCE` times in a row.
+    """
+    from serve_app.cluster import ServiceFailedError, details, is_deployed
+
+    times = 0
+    while not stop.wait(every_s):
+        try:
+            gone = (
+                "" if is_deployed(details(cluster)) else "the application was removed from the cluster by someone else"
+            )
+        except ServiceFailedError as error:
+            gone = error.reason
+        times = times + 1 if gone else 0
+        if times >= PATIENCE:
+            raise ServiceFailedError(gone)

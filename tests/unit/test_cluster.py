@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ pytest.importorskip("ray.serve")
 from kernels.errors import InvalidInputError
 from serve_app import cluster as clusters
 from serve_app import remote
+from serve_app.cli.serve import watch
 from serve_app.cluster import (
     Cluster,
     ServiceFailedError,
@@ -48,14 +50,20 @@ def found(status: str, **more: object) -> dict[str, Any]:
 class Api:
     """Ray's REST interface: says what it is told to say, one answer after the other, and remembers what was deployed."""
 
-    def __init__(self, *answers: dict[str, Any]) -> None:
+    def __init__(self, *answers: dict[str, Any] | Exception, refusal: Exception | None = None) -> None:
         self.answers = list(answers)
+        self.refusal = refusal
         self.deployed: list[dict[str, Any]] = []
 
     def get_serve_details(self) -> dict[str, Any]:
-        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def deploy_applications(self, document: dict[str, Any]) -> None:
+        if self.refusal is not None:
+            raise self.refusal
         self.deployed.append(document)
 
 
@@ -102,6 +110,39 @@ def test_waiting_ends_with_the_address_or_the_reason(monkeypatch: pytest.MonkeyP
     now = iter([0.0, 61.0])
     with pytest.raises(ServiceFailedError, match="still DEPLOYING after 60 s"):
         wait_until_running(HERE, 60, clock=lambda: next(now))
+
+
+def test_a_ray_that_answers_with_an_error_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = RuntimeError("Request failed with status code 400: no such field.\nTraceback (most recent call last)")
+    use(monkeypatch, Api({}, refusal=refusal))
+    with pytest.raises(ServiceFailedError, match=r"status code 400: no such field\.\)$"):
+        submit(HERE, DOCUMENT)
+    for error in (ConnectionError("nobody there"), RuntimeError("Request failed with status code 500: x.")):
+        use(monkeypatch, Api(error))
+        with pytest.raises(ServiceFailedError, match="dashboard"):
+            details(HERE)
+
+
+class Ticks(threading.Event):
+    """Waits for nothing; set after so many waits."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.left = count
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+def test_serving_goes_on_while_ray_is_away_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    away, here, empty = ConnectionError("restarting"), found("RUNNING"), dict[str, Any]()
+    use(monkeypatch, Api(here, away, away, here, empty, away, here))
+    watch(HERE, Ticks(20))
+    for answers, reason in (((here, away, away, away), "dashboard"), ((here, empty), "someone else")):
+        use(monkeypatch, Api(*answers))
+        with pytest.raises(ServiceFailedError, match=reason):
+            watch(HERE, Ticks(20))
 
 
 def test_what_counts_as_a_service_of_ours() -> None:
@@ -222,6 +263,8 @@ def test_a_refusal_is_the_callers_and_keeps_the_services_words(answers: Any) -> 
         (503, "application/problem+json", b'{"title": "Later", "detail": "full"}', "503: full"),
         (404, "text/plain", b"Path '/generate' not found.", "no LiveAnchor answers here"),
         (502, "text/html", b"<html>bad gateway</html>", "no LiveAnchor answers here"),
+        (200, "text/html", b"<html>welcome</html>", "text/html, not video/mp4"),
+        (302, "", b"", "something without a type"),
     ],
 )
 def test_a_failure_is_not_the_callers(answers: Any, status: int, kind: str, body: bytes, said: str) -> None:
