@@ -7,12 +7,13 @@ value sets a whole group. Variables are read where the application is built, tha
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Self
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from deployments.config import (
     STAGE_NAMES,
@@ -48,6 +49,9 @@ class LimitSettings(Settings):
     max_portrait_pixels: int = Field(50_000_000, ge=2**14, le=2**30, description="Most pixels of a portrait picture.")
     max_audio_s: float = Field(600.0, gt=0, le=36_000, description="Longest speech of one job.")
     max_avatars: int = Field(1000, ge=1, le=1_000_000, description="Presenters in the store; one more gets 507.")
+    max_avatars_bytes: int = Field(
+        16 * 2**30, ge=2**20, description="Bytes of all presenters in the store; over it, one more gets 507."
+    )
     upload_idle_s: float = Field(30.0, gt=0, le=3600, description="Longest pause of an upload; then 408.")
     upload_s: float = Field(600.0, gt=0, le=36_000, description="Longest time for one upload; then 408.")
     stall_s: float = Field(120.0, gt=0, le=3600, description="A client that takes nothing for so long counts as gone.")
@@ -167,12 +171,24 @@ class AppConfig(BaseSettings):
 
     @model_validator(mode="after")
     def _no_misspelt_variables(self) -> Self:
-        for name in os.environ:
-            head, nested, _ = name.removeprefix(ENV_PREFIX).partition(NESTED)
-            if name.startswith(ENV_PREFIX) and nested and head.lower() not in type(self).model_fields:
+        for name in [name for name in os.environ if name.startswith(ENV_PREFIX)]:
+            setting = name.removeprefix(ENV_PREFIX).lower()
+            head, nested, _ = setting.partition(NESTED)
+            if nested and head not in type(self).model_fields:
                 allowed = ", ".join(sorted(type(self).model_fields))
-                raise ValueError(f"environment variable {name}: no setting {head.lower()!r} (allowed: {allowed})")
+                raise ValueError(f"environment variable {name}: no setting {head!r} (allowed: {allowed})")
+            if not nested and (meant := self._with_two_underscores(setting)):
+                raise ValueError(f"environment variable {name}: no such setting (allowed: {meant})")
         return self
+
+    def _with_two_underscores(self, setting: str) -> str:
+        """The variable that was meant by one with a single underscore behind its group; empty for any other name."""
+        for group in type(self).model_fields:
+            own = getattr(type(getattr(self, group)), "model_fields", {})
+            rest = setting.removeprefix(f"{group}_")
+            if rest != setting and rest in own:
+                return f"{ENV_PREFIX}{group}{NESTED}{rest}".upper()
+        return ""
 
     def stage(self, name: StageName) -> StageSettings:
         """A stage's own settings."""
@@ -218,6 +234,7 @@ class AppConfig(BaseSettings):
             max_json_bytes=self.limits.max_json_bytes,
             max_buffered_bytes=self.limits.max_buffered_bytes,
             max_avatars=self.limits.max_avatars,
+            max_avatars_bytes=self.limits.max_avatars_bytes,
             upload_idle_s=self.limits.upload_idle_s,
             upload_s=self.limits.upload_s,
             stall_s=self.limits.stall_s,
@@ -238,7 +255,7 @@ def load_config(path: Path | None = None) -> AppConfig:
         path: A YAML file whose top level are AppConfig's fields; None for defaults.
 
     Raises:
-        InvalidInputError: Not YAML, or a setting is unknown or out of range; the message names it.
+        InvalidInputError: Not YAML, or a setting or variable is unknown, unreadable or out of range; the message names it.
     """
     values: object = {}
     if path is not None:
@@ -246,9 +263,27 @@ def load_config(path: Path | None = None) -> AppConfig:
             values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise InvalidInputError("config", str(path), f"YAML ({error})") from error
+        if not isinstance(values, dict):
+            raise InvalidInputError("config", repr(values)[:200], "YAML whose top level are groups of settings")
+        if strange := [key for key in values if not isinstance(key, str)]:
+            raise InvalidInputError(
+                str(strange[0]), "a setting of that name", ", ".join(sorted(AppConfig.model_fields))
+            )
     try:
         return AppConfig.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
+        if isinstance(cause := first.get("ctx", {}).get("error"), SettingsError):
+            raise _unreadable_variable(str(cause)) from error
         field = ".".join(str(part) for part in first["loc"]) or "config"
-        raise InvalidInputError(field, repr(first["input"])[:200], first["msg"]) from error
+        allowed = first["msg"].removeprefix("Value error, ")
+        raise InvalidInputError(field, repr(first["input"])[:200], allowed) from error
+
+
+def _unreadable_variable(said: str) -> InvalidInputError:
+    """Pydantic only names the group whose variables it could not read."""
+    found = re.search(r'field "(\w+)"', said)
+    start = f"{ENV_PREFIX}{found.group(1) if found else ''}".upper()
+    names = sorted(name for name in os.environ if name.upper().startswith(start))
+    allowed = 'JSON where a setting is a group or a list, such as ["https://news.example"]'
+    return InvalidInputError(", ".join(names), "a value that is no JSON", allowed)

@@ -61,6 +61,36 @@ def test_a_misspelt_variable_is_refused_and_unrelated_ones_are_not(monkeypatch: 
         AppConfig.model_validate({})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "field"),
+    [
+        ("LIVEANCHOR_HTTP__CORS_ORIGINS", "https://news.example", "LIVEANCHOR_HTTP__CORS_ORIGINS"),
+        ("LIVEANCHOR_LIMITS", "max_audio_s=3", "LIVEANCHOR_LIMITS"),
+        ("LIVEANCHOR_LIMITS__MAX_AUDIO_S", "long", "limits.max_audio_s"),
+        ("LIVEANCHOR_LIMITS__MAX_AUDIO_S", "-3", "limits.max_audio_s"),
+        ("LIVEANCHOR_LIMITS", "[1]", "limits"),
+        ("LIVEANCHOR_RENDERER_CACHE_BYTES", "many", "renderer_cache_bytes"),
+        ("LIVEANCHOR_MODELS__FAMILY", "maxi", "models.family"),
+    ],
+)
+def test_variables_that_cannot_be_read_are_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, field: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidInputError) as refused:
+        load_config()
+    assert refused.value.field == field and refused.value.allowed
+
+
+def test_one_underscore_behind_a_group_is_a_misspelling(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LIVEANCHOR_SERVE_SVC_PORT", "LIVEANCHOR_HTTP_PORT", "LIVEANCHOR_LIMITS_SERVICE_HOST"):
+        monkeypatch.setenv(name, "tcp://10.0.0.1:8000")  # Kubernetes names services like this
+    load_config()
+    monkeypatch.setenv("LIVEANCHOR_LIMITS_MAX_AUDIO_S", "7")
+    with pytest.raises(InvalidInputError, match="LIVEANCHOR_LIMITS_MAX_AUDIO_S.*LIVEANCHOR_LIMITS__MAX_AUDIO_S"):
+        load_config()
+
+
 def test_gpu_shares_must_fit_one_gpu() -> None:
     with pytest.raises(ValidationError, match="audio_features 0.6 \\+ renderer 0.6 = 1.2"):
         AppConfig.model_validate({"deployments": {"audio_features": {"num_gpus": 0.6}, "renderer": {"num_gpus": 0.6}}})
@@ -98,6 +128,11 @@ def test_yaml_problems_name_the_setting(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError) as refused:
         load_config(path)
     assert refused.value.field == "limits.max_audio_s" and refused.value.got == "0"
+    for text, field in (("[1, 2]", "config"), ("just text", "config"), ("{1: 2}", "1"), ("limits: [3]", "limits")):
+        path.write_text(text)
+        with pytest.raises(InvalidInputError) as refused:
+            load_config(path)
+        assert refused.value.field == field, text
     path.write_text("")
     assert load_config(path) == AppConfig() == load_config()
 

@@ -98,6 +98,36 @@ def test_bad_input_is_one_line_that_names_it_and_code_2(
     assert not (tmp_path / "x.mp4").exists()
 
 
+@pytest.mark.parametrize(
+    ("yaml", "variables", "names"),
+    [
+        ("limits: {max_audio: 3}", {}, "limits.max_audio"),
+        ("limits: {max_audio_s: 0}", {}, "limits.max_audio_s"),
+        ("applications: []", {}, "applications"),
+        ("{", {}, "config"),
+        ("", {"LIVEANCHOR_LIMITS__MAX_AUDIO_S": "long"}, "limits.max_audio_s"),
+        ("", {"LIVEANCHOR_LIMTS__MAX_AUDIO_S": "3"}, "LIVEANCHOR_LIMTS__MAX_AUDIO_S"),
+        ("", {"LIVEANCHOR_HTTP__CORS_ORIGINS": "https://news.example"}, "LIVEANCHOR_HTTP__CORS_ORIGINS"),
+    ],
+)
+def test_a_bad_configuration_is_one_line_that_names_the_setting_and_code_2(
+    yaml: str,
+    variables: dict[str, str],
+    names: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("ray.serve")
+    path = tmp_path / "c.yaml"
+    path.write_text(yaml)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert run_main(monkeypatch, "serve", "--config", str(path)) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1 and names in lines[0] and "allowed" in lines[0]
+
+
 @pytest.mark.parametrize("arguments", [["generate"], ["nonsense"], ["generate", "--seed", "-1"], ["bench", "nope"]])
 def test_wrong_usage_is_code_2(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_main(monkeypatch, *arguments) == 2
