@@ -21,6 +21,21 @@ class CallContext:
 
 
 @dataclass(frozen=True)
+class Distribution:
+    """How often a value lay in which range.
+
+    Attributes:
+        boundaries: Upper ends of the ranges, ascending; an end belongs to its range.
+        counts: Values per range, one more than `boundaries`: the last range has no end.
+        total: Sum of the values.
+    """
+
+    boundaries: tuple[float, ...] = ()
+    counts: tuple[int, ...] = (0,)
+    total: float = 0.0
+
+
+@dataclass(frozen=True)
 class StageStats:
     """Counters of one stage replica since it started.
 
@@ -35,6 +50,9 @@ class StageStats:
         dropped: Calls without a result, by reason: `expired`, `cancelled`, `stale`, `overloaded`, `failed`.
         warm: What the replica holds ready, e.g. avatar ids.
         pid: Process of the replica.
+        batch_size: Chunks of different sessions per batch.
+        wait_ms: From a chunk's arrival to the start of its batch.
+        batch_ms: How long a batch ran.
     """
 
     stage: str
@@ -47,6 +65,9 @@ class StageStats:
     dropped: dict[str, int] = field(default_factory=dict)
     warm: tuple[str, ...] = ()
     pid: int = 0
+    batch_size: Distribution = Distribution()
+    wait_ms: Distribution = Distribution()
+    batch_ms: Distribution = Distribution()
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 
 from ray.serve import metrics
 
+from deployments.calls import Distribution
+
 LATENCY_BOUNDARIES_MS = [1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0, 2560.0, 5120.0, 10240.0]
 BATCH_BOUNDARIES = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+
+
+class Tally:
+    """Counts values per range.
+
+    Args:
+        boundaries: See `Distribution`.
+    """
+
+    def __init__(self, boundaries: Sequence[float]) -> None:
+        self._boundaries = tuple(boundaries)
+        self._counts = [0] * (len(self._boundaries) + 1)
+        self._total = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count one value."""
+        self._counts[bisect_left(self._boundaries, value)] += 1
+        self._total += value
+
+    def snapshot(self) -> Distribution:
+        """Everything so far."""
+        return Distribution(self._boundaries, tuple(self._counts), self._total)
 
 
 class StageMetrics:
@@ -56,6 +81,9 @@ class StageMetrics:
         self.largest_batch = 0
         self.frames = 0
         self.dropped_by_reason: Counter[str] = Counter()
+        self.batch_size = Tally(BATCH_BOUNDARIES)
+        self.wait_ms = Tally(LATENCY_BOUNDARIES_MS)
+        self.batch_ms = Tally(LATENCY_BOUNDARIES_MS)
 
     def queue_changed(self, queued: int) -> None:
         """See `BatchObserver`."""
@@ -65,10 +93,10 @@ class StageMetrics:
         """See `BatchObserver`."""
         self.batches += 1
         self.largest_batch = max(self.largest_batch, len(waits_s))
-        self._batch.observe(len(waits_s))
-        self._run.observe(run_s * 1000)
+        _observe(len(waits_s), self._batch, self.batch_size)
+        _observe(run_s * 1000, self._run, self.batch_ms)
         for wait in waits_s:
-            self._wait.observe(max(wait * 1000, 0.0))
+            _observe(max(wait * 1000, 0.0), self._wait, self.wait_ms)
 
     def dropped(self, reason: str) -> None:
         """See `BatchObserver`."""
@@ -80,3 +108,8 @@ class StageMetrics:
         if count > 0:
             self.frames += count
             self._frames.inc(count)
+
+
+def _observe(value: float, exported: metrics.Histogram, tally: Tally) -> None:
+    exported.observe(value)
+    tally.observe(value)

@@ -96,6 +96,9 @@ class StageWorker(Generic[Item, Result]):
             dropped=dict(self._metrics.dropped_by_reason),
             warm=tuple(warm),
             pid=os.getpid(),
+            batch_size=self._metrics.batch_size.snapshot(),
+            wait_ms=self._metrics.wait_ms.snapshot(),
+            batch_ms=self._metrics.batch_ms.snapshot(),
         )
 
     async def _run_batch(self, items: Sequence[Item]) -> Sequence[Result | LiveAnchorError]:

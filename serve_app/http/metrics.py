@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Final, NamedTuple, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from deployments.calls import StageStats
+from deployments.calls import Distribution, StageStats
 from deployments.jobs import HostStats
 
 LATENCY_BOUNDARIES_MS: Final = (
@@ -143,15 +144,28 @@ class _Snapshot(Collector):
         frames = CounterMetricFamily("liveanchor_stage_frames", "Frames made.", labels=labels)
         queue = GaugeMetricFamily("liveanchor_stage_queue_length", "Chunks that wait.", labels=labels)
         dropped = CounterMetricFamily("liveanchor_stage_dropped", "Calls without a result.", labels=(*labels, "reason"))
+        sizes = HistogramMetricFamily("liveanchor_stage_batch_size", "Chunks of sessions per batch.", labels=labels)
+        waits = HistogramMetricFamily(
+            "liveanchor_stage_wait_ms", "From arrival to the start of a batch.", labels=labels
+        )
+        runs = HistogramMetricFamily("liveanchor_stage_batch_ms", "How long a batch ran.", labels=labels)
         for one in self._stages:
             key = (one.stage, one.replica_id)
+            for family, found in ((sizes, one.batch_size), (waits, one.wait_ms), (runs, one.batch_ms)):
+                family.add_metric(key, buckets=_buckets(found), sum_value=found.total)
             calls.add_metric(key, one.calls)
             batches.add_metric(key, one.batches)
             frames.add_metric(key, one.frames)
             queue.add_metric(key, one.queued)
             for reason, count in one.dropped.items():
                 dropped.add_metric((*key, reason), count)
-        return (jobs, active, retries, calls, batches, frames, queue, dropped)
+        return (jobs, active, retries, calls, batches, frames, queue, dropped, sizes, waits, runs)
+
+
+def _buckets(found: Distribution) -> list[tuple[str, float]]:
+    """As Prometheus counts: every range holds the smaller ones too."""
+    ends = [*(f"{end:g}" for end in found.boundaries), "+Inf"]
+    return [(end, float(count)) for end, count in zip(ends, accumulate(found.counts), strict=True)]
 
 
 def exposition(metrics: HttpMetrics, hosts: Iterable[HostStats], stages: Iterable[StageStats]) -> bytes:

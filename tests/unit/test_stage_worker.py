@@ -12,10 +12,11 @@ import pytest
 
 pytest.importorskip("ray.serve")
 
-from deployments.calls import CallContext
+from deployments.calls import CallContext, Distribution
 from deployments.config import BatchSettings, DeadlineSettings, StageSettings
 from deployments.errors import DeadlineExceededError, StageFailedError
 from deployments.graph_stages import GraphStages, StageHandles
+from deployments.metrics import Tally
 from deployments.stage_worker import StageWorker
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.stages import RenderRequest, StageInfo
@@ -53,6 +54,16 @@ def test_batches_run_in_one_thread_and_are_counted() -> None:
     assert len(threads) == 1 and next(iter(threads)).startswith("test")
     assert worker._calls == 4
     assert worker._metrics.frames == 14 and worker._metrics.dropped_by_reason == {"failed": 1}
+    sizes, waits = worker._metrics.batch_size.snapshot(), worker._metrics.wait_ms.snapshot()
+    assert sizes.total == sum(waits.counts) == 4, "one wait for every chunk"
+    assert sum(sizes.counts) == sum(worker._metrics.batch_ms.snapshot().counts) == worker._metrics.batches
+
+
+def test_a_value_on_a_boundary_belongs_below_it() -> None:
+    tally = Tally([1.0, 2.0])
+    for value in (0.5, 1.0, 1.5, 2.0, 2.5):
+        tally.observe(value)
+    assert tally.snapshot() == Distribution((1.0, 2.0), (2, 2, 1), 7.5)
 
 
 def test_a_batch_that_never_ends_makes_the_replica_unhealthy() -> None:
