@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 import fsspec
 
 from kernels.errors import InvalidInputError
-from pipeline.avatar_manifest import ARRAYS_FILE, MANIFEST_FILE, PREVIEW_FILE, BundleError, Manifest, read_manifest
-from pipeline.avatar_store import AvatarNotFoundError, AvatarStore, AvatarSummary, avatars_dir, check_avatar_id
+from pipeline.avatar_manifest import (
+    ARRAYS_FILE,
+    MANIFEST_FILE,
+    PREVIEW_FILE,
+    BundleError,
+    parse_manifest,
+    read_manifest,
+)
+from pipeline.avatar_store import (
+    AvatarNotFoundError,
+    AvatarStore,
+    AvatarSummary,
+    avatars_dir,
+    check_avatar_id,
+    summary_of,
+)
 from pipeline.families import AvatarMaker
 from pipeline.store_error import StoreUnreachableError
 from pipeline.types import Avatar
@@ -25,8 +40,8 @@ _FILES = (ARRAYS_FILE, PREVIEW_FILE, MANIFEST_FILE)
 class Avatars(Protocol):
     """What replicas need of a store; see `pipeline.avatar_store.AvatarStore` for errors."""
 
-    def put(self, avatar: Avatar) -> Avatar:
-        """Store an avatar."""
+    def put(self, avatar: Avatar, rename: bool = True) -> Avatar:
+        """Store an avatar; with `rename` False one that has a name keeps it."""
         ...
 
     def get(self, avatar_id: str) -> Avatar:
@@ -98,9 +113,12 @@ class MirroredAvatarStore:
         """Folder of the copies."""
         return self._local_root
 
-    def put(self, avatar: Avatar) -> Avatar:
+    def put(self, avatar: Avatar, rename: bool = True) -> Avatar:
         """Store here, then upload; the manifest last."""
-        stored = self._local.put(avatar)
+        if not rename:
+            with suppress(AvatarNotFoundError):
+                self._ensure_here(avatar.avatar_id)
+        stored = self._local.put(avatar, rename)
         folder = self._local_root / stored.avatar_id
         with self._reaching():
             for name in _FILES:
@@ -113,12 +131,17 @@ class MirroredAvatarStore:
         return self._local.get(avatar_id)
 
     def list(self) -> list[AvatarSummary]:
-        """All bundles of the remote place."""
+        """All readable bundles of the remote place, by name and id; those that are damaged or of other versions are left out."""
+        sizes: Counter[str] = Counter()
         with self._reaching():
-            paths = self._fs.glob(f"{self._root}/*/{MANIFEST_FILE}")
-            found: list[bytes] = [self._fs.cat_file(path) for path in paths]
-        manifests = [Manifest.model_validate_json(data) for data in found]
-        rows = [AvatarSummary(m.avatar_id, m.name, m.family, m.width, m.height) for m in manifests]
+            self._fs.invalidate_cache(self._root)
+            for path, facts in self._fs.find(self._root, detail=True).items():
+                sizes[str(path).rpartition("/")[0]] += int(facts["size"] or 0)
+        rows = []
+        for folder, size_bytes in sizes.items():
+            with suppress(FileNotFoundError, BundleError), self._reaching():
+                path = f"{folder}/{MANIFEST_FILE}"
+                rows.append(summary_of(parse_manifest(self._fs.cat_file(path), path), size_bytes))
         return sorted(rows, key=lambda row: (row.name, row.avatar_id))
 
     def delete(self, avatar_id: str) -> None:

@@ -16,7 +16,7 @@ class FileJob:
     """One talking mp4 to be made.
 
     Attributes:
-        job_id: Unique; a chunk of it never shares a batch with another chunk of it.
+        job_id: What progress can be asked for by; should be unique.
         audio: The uploaded file as it came, any container; let go of once it is decoded.
         avatar_id: A registered presenter; None for the default presenter.
         settings: Chunking, frame rate, colour.

@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -101,7 +102,7 @@ class SessionHostReplica:
             stages = GraphStages(
                 self._handles,
                 info,
-                job.job_id,
+                f"{job.job_id}-{uuid.uuid4().hex[:8]}",  # clients choose ids of jobs, and two may choose the same
                 budget_s=self._settings.deadlines.stage_call_s,
                 deadline=self._clock() + self._settings.deadlines.job_s(prepared.audio.duration_s),
                 clock=self._clock,
@@ -125,8 +126,8 @@ class SessionHostReplica:
             self._active.pop(job.job_id, None)
             self._metric_active.set(len(self._active))
 
-    async def register_avatar(self, data: bytes, name: str) -> AvatarSummary:
-        """Make a presenter of a portrait or a short video and store it.
+    async def register_avatar(self, data: bytes, name: str, rename: bool = True) -> AvatarSummary:
+        """Make a presenter of a portrait or a short video and store it; with `rename` False one that has a name keeps it.
 
         Raises:
             PortraitError: Its `code` says why not.
@@ -136,7 +137,7 @@ class SessionHostReplica:
         def register() -> Avatar:
             with self._making:
                 avatar = self._maker.from_file(data, name, limits)
-            return self._store.put(avatar)
+            return self._store.put(avatar, rename)
 
         avatar = await asyncio.to_thread(register)
         warming = asyncio.create_task(self._live.warm(avatar.avatar_id))

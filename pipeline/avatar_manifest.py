@@ -93,20 +93,34 @@ def read_manifest(folder: Path) -> Manifest:
             text = stream.read(_MAX_MANIFEST_BYTES + 1)
     except OSError as error:
         raise BundleError(str(path), f"cannot be read ({error.strerror})") from error
+    return parse_manifest(text, str(path))
+
+
+def parse_manifest(text: bytes, where: str) -> Manifest:
+    """A manifest, checked.
+
+    Args:
+        text: Its JSON.
+        where: Of the file, for errors.
+
+    Raises:
+        BundleSchemaError: Written by another version.
+        BundleError: Damaged.
+    """
     try:
         fields = json.loads(text)
         schema = fields["schema_version"]
     except (ValueError, RecursionError, TypeError, KeyError) as error:
-        raise BundleError(str(path), "is damaged") from error
+        raise BundleError(where, "is damaged") from error
     if schema != BUNDLE_SCHEMA:
-        raise BundleSchemaError(str(path), f"has schema {str(schema)[:20]}, this version reads {BUNDLE_SCHEMA}")
+        raise BundleSchemaError(where, f"has schema {str(schema)[:20]}, this version reads {BUNDLE_SCHEMA}")
     try:
         manifest = Manifest.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise BundleError(str(path), f"is damaged: {where}: {first['msg']}") from error
+        field = ".".join(map(str, first["loc"]))
+        raise BundleError(where, f"is damaged: {field}: {first['msg']}") from error
     if manifest.control_points_version != CONTROL_POINTS_VERSION:
         found = manifest.control_points_version
-        raise BundleSchemaError(str(path), f"has control points {found}, this version uses {CONTROL_POINTS_VERSION}")
+        raise BundleSchemaError(where, f"has control points {found}, this version uses {CONTROL_POINTS_VERSION}")
     return manifest

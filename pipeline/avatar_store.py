@@ -17,7 +17,7 @@ from typing import Final
 from engines.home import liveanchor_home
 from kernels.errors import InvalidInputError
 from pipeline.avatar_bundle import TEMPORARY_PREFIX, load_bundle, rename_avatar, write_bundle
-from pipeline.avatar_manifest import ID_DIGITS, NAME_LENGTH, PREVIEW_FILE, BundleError, read_manifest
+from pipeline.avatar_manifest import ID_DIGITS, NAME_LENGTH, PREVIEW_FILE, BundleError, Manifest, read_manifest
 from pipeline.bounded_cache import BoundedCache
 from pipeline.types import Avatar
 
@@ -36,13 +36,20 @@ class AvatarNotFoundError(InvalidInputError):
 
 @dataclass(frozen=True)
 class AvatarSummary:
-    """What a list shows: id, name, family, and canvas `width` and `height` in pixels."""
+    """What a list shows: id, name, family, canvas `width` and `height` in pixels, bytes of the bundle (0: not asked)."""
 
     avatar_id: str
     name: str
     family: str
     width: int
     height: int
+    size_bytes: int = 0
+
+
+def summary_of(manifest: Manifest, size_bytes: int) -> AvatarSummary:
+    """What a list shows of a bundle."""
+    m = manifest
+    return AvatarSummary(m.avatar_id, m.name, m.family, m.width, m.height, size_bytes)
 
 
 def avatars_dir(home: Path | str | None = None) -> Path:
@@ -87,8 +94,12 @@ class AvatarStore:
         """Bytes of the arrays held by the cache now."""
         return self._cache.bytes_held
 
-    def put(self, avatar: Avatar) -> Avatar:
+    def put(self, avatar: Avatar, rename: bool = True) -> Avatar:
         """Store an avatar; when its content is already here only a new, non-empty name is taken over.
+
+        Args:
+            avatar: What to store.
+            rename: False: an avatar that has a name here keeps it.
 
         Returns:
             The stored avatar, memory-mapped.
@@ -105,7 +116,7 @@ class AvatarStore:
         self._sweep()
         write_bundle(avatar, folder)
         stored = self.get(avatar.avatar_id)
-        if avatar.name and avatar.name[:NAME_LENGTH] != stored.name:
+        if avatar.name and avatar.name[:NAME_LENGTH] != stored.name and (rename or not stored.name):
             rename_avatar(folder, avatar.name)
             self._cache.discard(avatar.avatar_id)
             stored = self.get(avatar.avatar_id)
@@ -130,12 +141,10 @@ class AvatarStore:
             if not _ID.fullmatch(folder.name):
                 continue
             try:
-                manifest = read_manifest(folder)
-            except BundleError:
+                size_bytes = sum(file.stat().st_size for file in folder.iterdir())
+                found.append(summary_of(read_manifest(folder), size_bytes))
+            except (BundleError, FileNotFoundError):  # damaged, of another version, or deleted at this moment
                 continue
-            found.append(
-                AvatarSummary(manifest.avatar_id, manifest.name, manifest.family, manifest.width, manifest.height)
-            )
         return sorted(found, key=lambda summary: (summary.name, summary.avatar_id))
 
     def delete(self, avatar_id: str) -> None:

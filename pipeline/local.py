@@ -54,7 +54,7 @@ def register_source(
 
     Args:
         source: The file.
-        name: For people.
+        name: For people; where it is empty, a presenter without a name gets the file's.
         home: Data folder; None = `LIVEANCHOR_HOME`.
         family: Whose renderer will draw the presenter; others than `mini` need their weights here.
         weights: Folder with its weights; None = the usual place.
@@ -63,16 +63,16 @@ def register_source(
         InvalidInputError: The file holds no usable face, or there is no such family; the reason is in the message.
         LiveAnchorError: The family's weights are missing or of no use.
     """
-    name = clean_name(name)
+    rename, name = bool(clean_name(name)), clean_name(name) or clean_name(source.stem)
     if family == MINI_FAMILY:
-        return avatar_store(home).put(register_file(source, load_face_mesh(home), name))
+        return avatar_store(home).put(register_file(source, load_face_mesh(home), name), rename)
     maker = find_family(family).avatar_maker(weights or weights_dir(family, home))
     try:
         data = source.read_bytes()
     except OSError as error:
         detail = f"{source.name} cannot be read ({error.strerror})"
         raise PortraitError("portrait_unreadable", "an unreadable file", "a picture or a video", detail) from error
-    return avatar_store(home).put(maker.from_file(data, name, DEFAULT_LIMITS))
+    return avatar_store(home).put(maker.from_file(data, name, DEFAULT_LIMITS), rename)
 
 
 class LocalPipeline:
@@ -140,7 +140,7 @@ class LocalPipeline:
 
     def register(self, source: Path, name: str = "") -> Avatar:
         """See `register_source`."""
-        return register_source(source, name or source.stem, self._home, self._family, self._weights)
+        return register_source(source, name, self._home, self._family, self._weights)
 
     def generate_file(
         self,

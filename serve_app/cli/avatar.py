@@ -16,7 +16,7 @@ app = typer.Typer(help="Register, list and remove presenters.", no_args_is_help=
 @app.command("register")
 def register(
     source: Annotated[Path, typer.Argument(metavar="FILE", help="A portrait (JPEG, PNG, WebP) or a short video.")],
-    name: Annotated[str, typer.Option(help="A name for people; the id comes from the content.")] = "",
+    name: Annotated[str, typer.Option(help="A name for people, else the file's; the id comes from the content.")] = "",
     family: Annotated[str, typer.Option(help="Whose renderer draws it: mini, or ditto (needs its weights).")] = "mini",
 ) -> None:
     """Register a portrait or a short video and print the presenter's id.
@@ -25,7 +25,7 @@ def register(
     """
     from pipeline.local import register_source
 
-    stdout.print(register_source(existing_file(source, "FILE"), name or source.stem, family=family).avatar_id)
+    stdout.print(register_source(existing_file(source, "FILE"), name, family=family).avatar_id)
 
 
 @app.command("list")

@@ -12,6 +12,7 @@ from kernels.errors import InvalidInputError
 from pipeline.avatar_name import clean_name
 from pipeline.avatar_store import AvatarNotFoundError, AvatarSummary, check_avatar_id
 from serve_app.http.body import MULTIPART, FormShape, content_type
+from serve_app.http.byte_range import names_tag
 from serve_app.http.disconnect import until_disconnect
 from serve_app.http.errors import UnsupportedBodyError
 from serve_app.http.fields import text_field
@@ -55,17 +56,21 @@ def avatar_routes(services: Services) -> APIRouter:
         openapi_extra=avatar_body(),
     )
     async def register(request: Request, response: Response) -> AvatarAnswer:
-        """Makes a presenter of a portrait photo, or of the best frame of a short video. The same picture gives the same id."""
+        """Makes a presenter of a portrait photo, or of the best frame of a short video.
+
+        The same picture gives the same id; a `name` given then is its new name.
+        """
         kind = content_type(request)
         if kind != MULTIPART:
             raise UnsupportedBodyError("Content-Type", kind or "none", MULTIPART)
-        with services.admitted() as hold:
+        with services.receiving() as hold:
             limits = services.settings.body(services.settings.max_upload_bytes)
             form = await read_multipart(request, AVATAR_SHAPE, limits, hold)
             file = need_file(form, "file", _PICTURE)
             services.metrics.uploaded(hold.held)
-            name = clean_name(text_field(form, "name", "text") or _stem(file.filename))
-            summary = await until_disconnect(request.receive, _register(services, file.data, name))
+            names = (clean_name(text_field(form, "name", "text")), clean_name(_stem(file.filename)))
+            with services.working():
+                summary = await until_disconnect(request.receive, _register(services, file.data, *names))
         response.headers["Location"] = f"/avatars/{summary.avatar_id}"
         return _answer(summary)
 
@@ -93,7 +98,7 @@ def avatar_routes(services: Services) -> APIRouter:
         checked = _known_form(avatar_id)
         headers = {"ETag": f'"{checked}"', "Cache-Control": "private, max-age=86400"}
         data = await host.avatar_preview(checked)
-        if request.headers.get("if-none-match") == headers["ETag"]:
+        if names_tag(request.headers.get("if-none-match"), headers["ETag"]):
             return Response(status_code=304, headers=headers)
         return Response(data, media_type="image/jpeg", headers=headers)
 
@@ -105,10 +110,10 @@ def avatar_routes(services: Services) -> APIRouter:
     return router
 
 
-async def _register(services: Services, data: bytes, name: str) -> AvatarSummary:
+async def _register(services: Services, data: bytes, name: str, file_name: str) -> AvatarSummary:
     """The portrait's own errors, under the name that the field has on this route."""
     try:
-        return await services.register(data, name)
+        return await services.register(data, name, file_name)
     except InvalidInputError as error:
         if error.field == "portrait":
             error.field = "file"

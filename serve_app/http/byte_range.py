@@ -1,4 +1,4 @@
-"""The `Range` header (RFC 9110, section 14): one range of bytes of a file."""
+"""Asking for a part of a file, or for it only when it has changed (RFC 9110, sections 13 and 14)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Final
 
 from serve_app.http.errors import RangeError
 
-_ONE: Final = re.compile(r"bytes=[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*", re.ASCII)
+_ONE: Final = re.compile(r"bytes=[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*", re.ASCII | re.IGNORECASE)
+_TAG: Final = re.compile(r'(?:W/)?("[\x21\x23-\x7e\x80-\xff]*")')
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
@@ -40,3 +41,13 @@ def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
     if start >= size:
         raise RangeError(found.group(), size)
     return start, min(int(last) + 1, size) if last else size
+
+
+def names_tag(header: str | None, tag: str) -> bool:
+    """Whether an `If-None-Match` header names a file that the client has already.
+
+    Args:
+        header: The header's value: `*`, or entity tags in any number, weak ones (`W/"..."`) too; None when there is none.
+        tag: The file's own, in quotation marks.
+    """
+    return header is not None and (header.strip() == "*" or tag in _TAG.findall(header))

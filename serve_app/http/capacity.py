@@ -9,7 +9,7 @@ from serve_app.http.errors import BusyError
 
 
 class JobGate:
-    """Lets so many jobs in and refuses the next one at once, before its body is read.
+    """Lets so many jobs in and refuses the next one.
 
     Args:
         limit: Jobs at once.
@@ -19,6 +19,15 @@ class JobGate:
         self._limit = limit
         self.active = 0
 
+    def check(self) -> None:
+        """See whether there is a place now, without taking it.
+
+        Raises:
+            BusyError: All places are taken.
+        """
+        if self.active >= self._limit:
+            raise BusyError(f"{self.active} jobs in work, the most that it takes")
+
     @contextmanager
     def slot(self) -> Iterator[None]:
         """One job's place, for as long as the block runs.
@@ -26,8 +35,7 @@ class JobGate:
         Raises:
             BusyError: All places are taken.
         """
-        if self.active >= self._limit:
-            raise BusyError(f"{self.active} jobs in work, the most that it takes")
+        self.check()
         self.active += 1
         try:
             yield

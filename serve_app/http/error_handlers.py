@@ -13,7 +13,7 @@ from deployments.errors import plain
 from kernels.errors import InvalidInputError, LiveAnchorError
 from serve_app.http.context import request_id_of, route_of
 from serve_app.http.metrics import HttpMetrics
-from serve_app.http.problems import http_problem_response, kind_of, problem_response, shown
+from serve_app.http.problems import code_of_routing, http_problem_response, kind_of, problem_response, shown
 from serve_app.http.settings import ApiSettings
 
 CLIENT_CLOSED = 499
@@ -38,9 +38,8 @@ def install_error_handlers(api: FastAPI, settings: ApiSettings, metrics: HttpMet
 
     @api.exception_handler(HTTPException)
     async def _routing(request: Request, error: HTTPException) -> Response:
-        response = http_problem_response(error, request_id_of(request.scope))
-        metrics.problem("not_found" if error.status_code == 404 else "bad_request")
-        return response
+        metrics.problem(code_of_routing(error))
+        return http_problem_response(error, request_id_of(request.scope))
 
     @api.exception_handler(ClientDisconnect)
     async def _gone(request: Request, error: ClientDisconnect) -> Response:

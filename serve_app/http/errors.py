@@ -79,18 +79,18 @@ class AvatarsFullError(LiveAnchorError):
     """As many presenters are registered as the operator allows.
 
     Args:
-        limit: How many.
+        what: Of which there is as much as there may be.
     """
 
     code = "avatars_full"
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(limit)
-        self.limit = limit
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
 
     def __str__(self) -> str:
         """One line with the limit."""
-        return f"{self.limit} presenters are registered, the most that there may be"
+        return f"{self.what}, the most that there may be"
 
 
 class BusyError(LiveAnchorError):

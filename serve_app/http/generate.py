@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime
+from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from deployments.jobs import FileJob, JobProgress, JobStarted
+from deployments.jobs import JobStarted
 from pipeline.results_store import StoredResult
-from serve_app.http.capacity import Hold
 from serve_app.http.context import request_id_of, route_of
 from serve_app.http.disconnect import until_disconnect
 from serve_app.http.fields import read_job_form
@@ -38,7 +38,13 @@ class GenerateAnswer(BaseModel):
 
 
 class ProgressAnswer(BaseModel):
-    """How far a job is; zeros for one that is not running (any more)."""
+    """How far a job is."""
+
+    state: Literal["arriving", "working", "unknown"] = Field(
+        description="arriving: its upload or portrait is being taken in. working: pictures are made. unknown: it has ended, was "
+        "never sent, or is arriving at another ingress replica; the numbers are zeros.",
+        examples=["working"],
+    )
 
     frames_done: int = Field(examples=[48])
     frames: int = Field(examples=[100])
@@ -93,25 +99,24 @@ def generate_routes(services: Services) -> APIRouter:
     @router.get("/jobs/{job_id}", summary="How far a job is", responses=problems(500, 503))
     async def job_progress(job_id: str) -> ProgressAnswer:
         """`job_id` is the X-Request-Id that the client gave the job."""
-        found: JobProgress = await services.host.progress(job_id)
-        return ProgressAnswer(frames_done=found.done, frames=found.total)
+        found = await services.host.progress(job_id)
+        if found is not None:
+            return ProgressAnswer(state="working", frames_done=found.done, frames=found.total)
+        return ProgressAnswer(state="arriving" if job_id in services.arrivals else "unknown", frames_done=0, frames=0)
 
     return router
 
 
 async def _started(services: Services, request: Request, stack: AsyncExitStack) -> StartedJob:
-    hold = stack.enter_context(services.admitted())
-    job = await _job(services, request, hold)
-    return await until_disconnect(request.receive, start_job(services.host, job))
-
-
-async def _job(services: Services, request: Request, hold: Hold) -> FileJob:
-    """What was asked for. Nothing but the job holds the upload afterwards."""
-    form = await read_job_form(request, services.settings, hold)
-    services.metrics.uploaded(hold.held)
-    services.metrics.load(services.gate.active, services.budget.held)
+    hold = stack.enter_context(services.receiving())
     job_id = new_job_id(request, request_id_of(request.scope))
-    return await until_disconnect(request.receive, services.job_of(form, job_id))
+    with services.arriving(job_id):
+        form = await read_job_form(request, services.settings, hold)
+        services.metrics.uploaded(hold.held)
+        stack.enter_context(services.working())
+        job = await until_disconnect(request.receive, services.job_of(form, job_id))
+        del form  # nothing but the job holds the upload from here on
+        return await until_disconnect(request.receive, start_job(services.host, job))
 
 
 async def _kept(services: Services, started: StartedJob) -> StoredResult:

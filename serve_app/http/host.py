@@ -17,12 +17,12 @@ class Host(Protocol):
         """A job's events, in order; closing the iterator cancels the job. A second `JobStarted` voids all that came before it."""
         ...
 
-    async def progress(self, job_id: str) -> JobProgress:
-        """Pictures done and in all; zeros for a job that is not running."""
+    async def progress(self, job_id: str) -> JobProgress | None:
+        """Pictures done and in all; None for a job that nobody works on."""
         ...
 
-    async def register_avatar(self, data: bytes, name: str) -> AvatarSummary:
-        """Make a presenter of a portrait or a short video."""
+    async def register_avatar(self, data: bytes, name: str, rename: bool = True) -> AvatarSummary:
+        """Make a presenter of a portrait or a short video; with `rename` False a presenter that has a name keeps it."""
         ...
 
     async def list_avatars(self) -> list[AvatarSummary]:

@@ -35,36 +35,40 @@ that id yourself; a job's progress can then be asked for at `/jobs/{id}`. Over c
 """
 
 
-def _problem_example(status: int) -> dict[str, Any]:
-    code = _EXAMPLE_CODES[status]
+def _problem_example(code: str) -> dict[str, Any]:
     kind = KINDS[code]
     example: dict[str, Any] = {
         "type": TYPE_PREFIX + code,
         "title": kind.title,
-        "status": status,
+        "status": kind.status,
         "detail": kind.detail or "fps: got 30 (allowed: 25, 50, 59.94)",
         "code": code,
         "request_id": "b2c6e0d4a1f84f0c9a7d",
     }
-    if status == 422:
+    if kind.status == 422:
         example |= {"field": "fps", "got": "30", "allowed": "25, 50, 59.94"}
     elif not kind.detail:
         example["detail"] = kind.title
-    if status == 503:
+    if kind.status == 503:
         example["retry_after_s"] = 5
     return example
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """`responses=` of a route: these errors, as problem details."""
+def problems(*which: int | str) -> dict[int | str, dict[str, Any]]:
+    """`responses=` of a route: these errors, as problem details.
+
+    Args:
+        which: Codes of `KINDS`; or statuses, each with the code that is usual for it.
+    """
+    codes = [one if isinstance(one, str) else _EXAMPLE_CODES[one] for one in which]
     return {
-        status: {
-            "description": KINDS[_EXAMPLE_CODES[status]].title,
+        KINDS[code].status: {
+            "description": KINDS[code].title,
             "content": {
-                PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": _problem_example(status)}
+                PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": _problem_example(code)}
             },
         }
-        for status in statuses
+        for code in codes
     }
 
 

@@ -73,7 +73,7 @@ def operations_routes(services: Services) -> APIRouter:
         stages = await services.host.stage_stats()
         return Response(exposition(services.metrics, hosts, stages), media_type=PROMETHEUS)
 
-    @router.get("/problems/{code}", summary="What a kind of problem means", responses=problems(404))
+    @router.get("/problems/{code}", summary="What a kind of problem means", responses=problems("not_found"))
     async def problem(code: str) -> KindAnswer:
         """The address that `type` of an error names."""
         kind = KINDS.get(code)

@@ -176,9 +176,14 @@ def problem_response(error: LiveAnchorError, request_id: str, retry_after_s: flo
     return _response(code_of(error), kind, detail, request_id, headers, extra)
 
 
+def code_of_routing(error: HTTPException) -> str:
+    """The code where routing itself says no."""
+    return {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
+
+
 def http_problem_response(error: HTTPException, request_id: str) -> JSONResponse:
     """The answer where routing itself says no: 404, 405, 400."""
-    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
+    code = code_of_routing(error)
     kind = KINDS[code]._replace(status=error.status_code)
     headers = dict(error.headers or {})
     detail = {

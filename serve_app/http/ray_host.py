@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import ray
 from ray.exceptions import RayActorError
-from ray.serve.exceptions import BackPressureError
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
 from deployments.calls import StageStats
+from deployments.crops_in_work import give_up
 from deployments.errors import NotReadyError, StageLostError, StageOverloadedError, plain
 from deployments.jobs import FileJob, HostStats, JobBytes, JobEvent, JobProgress
 from kernels.errors import LiveAnchorError
@@ -43,6 +44,7 @@ class RayHost:
         Raises:
             StageLostError: The host replica died, twice or after bytes of a streamed file were handed on.
             StageOverloadedError: All hosts are full.
+            NotReadyError: No host runs.
             LiveAnchorError: What the job answered.
         """
         method: Any = self._handle.options(method_name="generate_stream", stream=True)
@@ -63,17 +65,19 @@ class RayHost:
                     raise StageLostError(STAGE, attempt) from error
             except BackPressureError as error:
                 raise StageOverloadedError(STAGE, int(error.args[0])) from error
+            except DeploymentUnavailableError as error:
+                raise NotReadyError("the session host does not run") from error
             finally:
-                events.cancel()
+                give_up(events)
 
-    async def progress(self, job_id: str) -> JobProgress:
+    async def progress(self, job_id: str) -> JobProgress | None:
         """See `Host`."""
         stats = await self.host_stats()
-        return next((one.active_jobs[job_id] for one in stats if job_id in one.active_jobs), JobProgress(0, 0))
+        return next((one.active_jobs[job_id] for one in stats if job_id in one.active_jobs), None)
 
-    async def register_avatar(self, data: bytes, name: str) -> AvatarSummary:
+    async def register_avatar(self, data: bytes, name: str, rename: bool = True) -> AvatarSummary:
         """See `Host`."""
-        summary: AvatarSummary = await self._call("register_avatar", data, name)
+        summary: AvatarSummary = await self._call("register_avatar", data, name, rename)
         return summary
 
     async def list_avatars(self) -> list[AvatarSummary]:
@@ -104,16 +108,19 @@ class RayHost:
             raise NotReadyError("the session host or a stage does not answer yet") from error
 
     async def host_stats(self) -> list[HostStats]:
-        """Counters of every host replica that answers; those that drain or die are left out."""
-        answers = await self._handle.broadcast("stats").results_async(timeout_s=READY_S, return_exceptions=True)
+        """Counters of every host replica; those that drain or die are left out, and all where one does not answer in time."""
+        try:
+            answers = await self._handle.broadcast("stats").results_async(timeout_s=READY_S, return_exceptions=True)
+        except (TimeoutError, DeploymentUnavailableError):
+            return []
         return [one for one in answers if isinstance(one, HostStats)]
 
     async def stage_stats(self) -> list[StageStats]:
-        """See `Host`."""
+        """See `Host`; none where no host answers."""
         try:
             async with asyncio.timeout(READY_S):
                 found: list[StageStats] = await self._call("stage_stats")
-        except TimeoutError:
+        except (TimeoutError, StageLostError, StageOverloadedError, NotReadyError):
             return []
         return found
 
@@ -131,6 +138,8 @@ class RayHost:
             raise StageLostError(STAGE, 1) from error
         except BackPressureError as error:
             raise StageOverloadedError(STAGE, int(error.args[0])) from error
+        except DeploymentUnavailableError as error:
+            raise NotReadyError("the session host does not run") from error
         finally:
             if not answered:
-                response.cancel()
+                give_up(response)

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from fastapi import APIRouter, Request, Response
 
 from pipeline.results_store import StoredResult
-from serve_app.http.byte_range import byte_range
+from serve_app.http.byte_range import byte_range, names_tag
 from serve_app.http.openapi import problems, video_answer
 from serve_app.http.services import Services
 from serve_app.http.streamed import VIDEO, StreamedResponse
@@ -25,22 +25,22 @@ def result_routes(services: Services, wall_clock: Callable[[], float] = time.tim
         "/results/{result_id}",
         response_class=Response,
         summary="The mp4 that POST /api/generate made",
-        responses=video_answer(ranges=True) | problems(404, 410, 416, 500, 503),
+        responses=video_answer(ranges=True) | problems("result_not_found", 410, 416, 500, 503),
     )
     async def result(result_id: str, request: Request) -> Response:
         """The whole file or one byte range of it; 410 once it has expired (for 24 h), 404 after that."""
         stored = await asyncio.to_thread(services.results.find, result_id)
         headers = _headers(stored, wall_clock())
-        if request.headers.get("if-none-match") in (headers["ETag"], "*"):
+        if names_tag(request.headers.get("if-none-match"), headers["ETag"]):
             return Response(status_code=304, headers=headers)
-        if_range = request.headers.get("if-range")
-        asked = byte_range(request.headers.get("range"), stored.size) if if_range in (None, headers["ETag"]) else None
+        whole = request.method == "HEAD" or request.headers.get("if-range") not in (None, headers["ETag"])
+        asked = None if whole else byte_range(request.headers.get("range"), stored.size)
         start, stop = asked or (0, stored.size)
         headers["Content-Length"] = str(stop - start)
         if asked is not None:
             headers["Content-Range"] = f"bytes {start}-{stop - 1}/{stored.size}"
         status = 200 if asked is None else 206
-        if request.method == "HEAD":
+        if request.method == "HEAD":  # of the whole file: ranges are for GET alone
             return Response(status_code=status, headers=headers, media_type=VIDEO)
         pieces = _in_thread(services.results.read(stored.result_id, start, stop))
         return StreamedResponse(pieces, AsyncExitStack(), status, headers, stall_s=services.settings.stall_s)

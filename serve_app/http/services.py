@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
@@ -35,6 +36,7 @@ class Services:
         gate: Jobs at once.
         budget: Bytes of uploads at once.
         metrics: Counts.
+        arrivals: Ids of jobs that this process has not handed on yet.
     """
 
     host: Host
@@ -43,31 +45,65 @@ class Services:
     gate: JobGate
     budget: UploadBudget
     metrics: HttpMetrics
+    arrivals: Counter[str] = field(default_factory=Counter)
 
     @contextmanager
-    def admitted(self) -> Iterator[Hold]:
-        """A place for one upload and its work; refused at once, before the body is read, when there is none.
+    def receiving(self) -> Iterator[Hold]:
+        """Room for one upload, refused at once when all places for work are taken; it takes none, so slow uploads keep nobody out.
 
         Raises:
             BusyError: All places are taken.
         """
+        self.gate.check()
         try:
-            with self.gate.slot(), self.budget.hold() as hold:
-                self.metrics.load(self.gate.active, self.budget.held)
+            with self.budget.hold() as hold:
                 yield hold
         finally:
             self.metrics.load(self.gate.active, self.budget.held)
 
-    async def register(self, data: bytes, name: str) -> AvatarSummary:
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """A place for the work on an upload that has come.
+
+        Raises:
+            BusyError: Others were faster.
+        """
+        try:
+            with self.gate.slot():
+                self.metrics.load(self.gate.active, self.budget.held)
+                yield
+        finally:
+            self.metrics.load(self.gate.active, self.budget.held)
+
+    @contextmanager
+    def arriving(self, job_id: str) -> Iterator[None]:
+        """A job that this process has not handed on yet."""
+        self.arrivals[job_id] += 1
+        try:
+            yield
+        finally:
+            self.arrivals[job_id] -= 1
+            if not self.arrivals[job_id]:
+                del self.arrivals[job_id]
+
+    async def register(self, data: bytes, name: str, file_name: str = "") -> AvatarSummary:
         """Make a presenter, where there is room for one more (requests at the same moment may go over by as many as they are).
+
+        Args:
+            data: The portrait.
+            name: What the caller calls it; a presenter that exists takes it over.
+            file_name: Its name where the caller gives none and it has none yet.
 
         Raises:
             AvatarsFullError: There is not.
             PortraitError: The portrait is of no use.
         """
-        if len(await self.host.list_avatars()) >= self.settings.max_avatars:
-            raise AvatarsFullError(self.settings.max_avatars)
-        return await self.host.register_avatar(data, name)
+        found, settings = await self.host.list_avatars(), self.settings
+        if len(found) >= settings.max_avatars:
+            raise AvatarsFullError(f"{settings.max_avatars} presenters are registered")
+        if sum(one.size_bytes for one in found) >= settings.max_avatars_bytes:
+            raise AvatarsFullError(f"presenters fill {settings.max_avatars_bytes} bytes")
+        return await self.host.register_avatar(data, name or file_name, rename=bool(name))
 
     async def job_of(self, form: JobForm, job_id: str) -> FileJob:
         """The form as a job; a portrait is registered first.

@@ -18,7 +18,7 @@ import numpy as np
 import uvicorn
 from fastapi import FastAPI
 
-from deployments.calls import StageStats
+from deployments.calls import Distribution, StageStats
 from deployments.config import SessionHostSettings
 from deployments.errors import NotReadyError
 from deployments.file_job import prepare_job, run_job
@@ -131,12 +131,12 @@ class InProcessHost:
             self.jobs.pop(job.job_id, None)
             self.ended[outcome] += 1
 
-    async def progress(self, job_id: str) -> JobProgress:
-        return self.jobs.get(job_id, JobProgress(0, 0))
+    async def progress(self, job_id: str) -> JobProgress | None:
+        return self.jobs.get(job_id)
 
-    async def register_avatar(self, data: bytes, name: str) -> AvatarSummary:
+    async def register_avatar(self, data: bytes, name: str, rename: bool = True) -> AvatarSummary:
         self.registered.append((data, name))
-        return _summary(await asyncio.to_thread(lambda: self.store.put(self.register(data, name))))
+        return _summary(await asyncio.to_thread(lambda: self.store.put(self.register(data, name), rename)))
 
     async def list_avatars(self) -> list[AvatarSummary]:
         return self.store.list()
@@ -159,7 +159,8 @@ class InProcessHost:
         return [HostStats("host-1", dict(self.jobs), ended["finished"], ended["cancelled"], ended["failed"], {})]
 
     async def stage_stats(self) -> list[StageStats]:
-        return [StageStats("renderer", "r-1", 3, 2, 2, 24, 0, {"cancelled": 1})]
+        waits = Distribution((10.0, 100.0), (1, 1, 0), 60.5)
+        return [StageStats("renderer", "r-1", 3, 2, 2, 24, 0, {"cancelled": 1}, wait_ms=waits)]
 
     def _presenter(self, avatar_id: str | None) -> Avatar:
         return self.store.get(avatar_id or self.default.avatar_id)

@@ -307,9 +307,11 @@ def test_store_round_trip(tmp_path: Path) -> None:
 
 def test_putting_twice_keeps_one_and_takes_the_newer_name(tmp_path: Path) -> None:
     store = AvatarStore(tmp_path)
-    store.put(_avatar(name="Ada"))
+    assert store.put(_avatar(name="")).name == ""
+    assert store.put(_avatar(name="Ada"), rename=False).name == "Ada", "one without a name gets it"
     assert store.put(_avatar(name="")).name == "Ada"
     assert store.put(_avatar(name="Grace")).name == "Grace"
+    assert store.put(_avatar(name="IMG_1"), rename=False).name == "Grace"
     assert [summary.name for summary in store.list()] == ["Grace"]
 
 

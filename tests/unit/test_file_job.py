@@ -18,10 +18,11 @@ import pytest
 pytest.importorskip("ray.serve")
 
 from ray.exceptions import ActorDiedError
-from ray.serve.exceptions import BackPressureError
+from ray.serve._private.common import DeploymentID
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, RayServeException
 
 from deployments.config import SessionHostSettings
-from deployments.errors import StageLostError, StageOverloadedError
+from deployments.errors import NotReadyError, StageLostError, StageOverloadedError
 from deployments.file_job import PreparedJob, prepare_job, run_job
 from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
 from deployments.payload import Payload
@@ -184,6 +185,8 @@ class Host:
 
             def cancel(self) -> None:
                 host.cancelled += 1
+                if script and isinstance(script[0], RayServeException):
+                    raise script[0]  # what Ray Serve does with a call that never reached a replica
 
         return Stream()
 
@@ -191,6 +194,7 @@ class Host:
 STARTED = JobStarted("j", "a", 50, 25, 48, 64, 2.0)
 JOB = FileJob("j", Payload(b""), None, SessionSettings())
 DONE = JobDone(3, "libx264", {}, {})
+UNAVAILABLE = DeploymentUnavailableError(DeploymentID("SessionHost", "liveanchor"))
 STREAMED = FileJob("j", Payload(b""), None, SessionSettings(), stream=True)
 
 
@@ -275,3 +279,54 @@ def test_full_hosts_are_overload() -> None:
     with pytest.raises(StageOverloadedError) as refused:
         asyncio.run(first(Host([[BackPressureError(9, 8)]])))
     assert refused.value.retryable
+    with pytest.raises(NotReadyError):
+        asyncio.run(first(Host([[UNAVAILABLE]])))
+
+
+class Answer:
+    """A unary call that fails before it reaches a replica."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __await__(self) -> Any:
+        raise self._error
+        yield
+
+    def cancel(self) -> None:
+        raise self._error
+
+
+class Failing:
+    """A handle whose calls all fail in one way."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def options(self, method_name: str) -> Failing:
+        return self
+
+    def remote(self, *args: object) -> Answer:
+        return Answer(self._error)
+
+    def broadcast(self, method: str) -> Failing:
+        return self
+
+    async def results_async(self, **options: object) -> list[object]:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"), [(BackPressureError(9, 8), StageOverloadedError), (UNAVAILABLE, NotReadyError)]
+)
+def test_a_call_that_no_replica_took_is_told_as_what_it_is(raised: Exception, told: type[LiveAnchorError]) -> None:
+    host: Any = RayHost(Failing(raised))  # type: ignore[arg-type]
+    with pytest.raises(told):
+        asyncio.run(host.list_avatars())
+    assert asyncio.run(host.stage_stats()) == []
+
+
+@pytest.mark.parametrize("raised", [TimeoutError(), UNAVAILABLE])
+def test_counters_of_hosts_that_do_not_answer_are_left_out(raised: Exception) -> None:
+    host: Any = RayHost(Failing(raised))  # type: ignore[arg-type]
+    assert asyncio.run(host.host_stats()) == [] and asyncio.run(host.progress("a-job-1")) is None

@@ -82,6 +82,19 @@ def test_names_are_harmless(served: Served, filename: str, name: str, kept: str)
     assert served.host.registered[-1] == (b"p", kept)
 
 
+def test_a_picture_that_comes_again_without_a_name_keeps_the_one_it_has(served: Served) -> None:
+    served.host.register = lambda data, name: small_avatar(name, 172)
+
+    def registered(filename: str, **fields: str) -> str:
+        answer = served.client.post("/avatars", files={"file": (filename, b"p")}, data=fields)
+        return str(answer.json()["name"])
+
+    assert registered("IMG_1.jpg") == "IMG_1"
+    assert registered("IMG_2.jpg", name="Anna") == "Anna"
+    assert registered("IMG_3.jpg") == "Anna"
+    assert registered("IMG_3.jpg", name="Berta") == "Berta"
+
+
 def test_avatars_name_their_own_fields(served: Served) -> None:
     assert_problem(
         served.client.post("/avatars", data={"name": "x"}, files={"other": b"1"}), 422, "unknown_field", "other"
@@ -101,6 +114,21 @@ def test_there_are_only_so_many_presenters(tmp_path: Path) -> None:
         assert_problem(one.client.post("/generate", files={"audio": wav(), "portrait": b"p"}), 507, "avatars_full")
         assert one.generate().status_code == 200
         assert len(one.host.registered) == 1
+
+
+def test_presenters_are_bounded_in_bytes(tmp_path: Path) -> None:
+    with serving(tmp_path, max_avatars_bytes=2**20) as one:
+        shades = iter(range(100, 200))
+        one.host.register = lambda data, name: small_avatar(name, next(shades))
+        for _ in range(100):
+            answer = one.client.post("/avatars", files={"file": b"p"})
+            if answer.status_code != 201:
+                break
+        assert_problem(answer, 507, "avatars_full")
+        sizes = [found.size_bytes for found in one.host.store.list()]
+        files = (file for file in (tmp_path / "avatars").rglob("*") if file.is_file())
+        assert sum(sizes) == sum(file.stat().st_size for file in files)
+        assert 2**20 <= sum(sizes) < 2**20 + 2 * max(sizes)
 
 
 # results
@@ -123,7 +151,12 @@ def test_ranges_of_a_result(served: Served) -> None:
     assert_problem(outside, 416, "range_not_satisfiable", "Range")
     assert outside.headers["content-range"] == f"bytes */{size}"
     tag = whole.headers["etag"]
-    assert served.client.get(url, headers={"If-None-Match": tag}).status_code == 304
+    for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+        assert served.client.get(url, headers={"If-None-Match": known}).status_code == 304
+    assert served.client.get(url, headers={"If-None-Match": f'"other", {tag[1:-1]}'}).status_code == 200
+    for part in ("bytes=0-9", f"bytes={size}-"):
+        head = served.client.head(url, headers={"Range": part})
+        assert head.status_code == 200 and int(head.headers["content-length"]) == size, "ranges are for GET alone"
     assert served.client.get(url, headers={"Range": "bytes=0-9", "If-Range": tag}).status_code == 206
     assert served.client.get(url, headers={"Range": "bytes=0-9", "If-Range": '"other"'}).status_code == 200
 
@@ -134,7 +167,7 @@ def test_ranges_of_a_result(served: Served) -> None:
         (None, None), ("", None), ("bytes=0-0", (0, 1)), ("bytes=5-", (5, 10)), ("bytes=-3", (7, 10)), ("bytes=-99", (0, 10)),
         ("bytes=2-999", (2, 10)), ("bytes=0-1,4-5", None), ("items=0-1", None), ("bytes=5-2", None), ("bytes=-", None),
         ("bytes=a-b", None), ("bytes=" + "9" * 50 + "-", None), ("bytes=٠-١", None), ("bytes=10-", "outside"),
-        ("bytes=-0", "outside"), ("bytes=999999999999999999-", "outside"),
+        ("bytes=-0", "outside"), ("BYTES=2-3", (2, 4)), ("bytes=999999999999999999-", "outside"),
     ],
 )  # fmt: skip
 def test_byte_range(header: str | None, expected: Any) -> None:
@@ -199,6 +232,12 @@ def test_metrics_count_what_happened(tmp_path: Path) -> None:
     assert 'liveanchor_jobs_ended_total{outcome="finished",replica="host-1"} 1.0' in text
     assert 'liveanchor_stage_frames_total{replica="r-1",stage="renderer"} 24.0' in text
     assert 'liveanchor_stage_dropped_total{reason="cancelled",replica="r-1",stage="renderer"} 1.0' in text
+    for end, count in (("10", 1), ("100", 2), ("+Inf", 2)):
+        assert f'liveanchor_stage_wait_ms_bucket{{le="{end}",replica="r-1",stage="renderer"}} {count}.0' in text
+    assert 'liveanchor_stage_wait_ms_count{replica="r-1",stage="renderer"} 2.0' in text
+    assert 'liveanchor_stage_wait_ms_sum{replica="r-1",stage="renderer"} 60.5' in text
+    for name in ("batch_size", "batch_ms"):
+        assert f'liveanchor_stage_{name}_count{{replica="r-1",stage="renderer"}} 0.0' in text
     assert "secret-token" not in text
     names = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
     assert len(names) == len(set(names)), "no metric is exported twice"
@@ -252,6 +291,11 @@ def test_wrong_addresses_and_methods(served: Served) -> None:
     refused = served.client.get("/generate")
     assert_problem(refused, 405, "method_not_allowed")
     assert refused.headers["allow"] == "POST" and "POST" in refused.json()["detail"]
+    written = served.client.post("/static/app.js")
+    assert_problem(written, 405, "method_not_allowed")
+    assert written.headers["allow"] == "GET, HEAD"
+    metrics = served.api.state.services.metrics
+    assert metrics.value("liveanchor_http_problems_total", code="method_not_allowed") >= 2
     for method in ("PUT", "PATCH", "OPTIONS", "TRACE"):
         assert_problem(served.client.request(method, "/healthz"), 405, "method_not_allowed")
 

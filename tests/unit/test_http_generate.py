@@ -26,6 +26,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield one
 
 
+UNKNOWN = {"state": "unknown", "frames_done": 0, "frames": 0}
+
+
 def pictures(data: bytes) -> int:
     with av.open(io.BytesIO(data)) as container:
         assert container.streams.audio and container.streams.video
@@ -154,10 +157,10 @@ def test_a_client_that_goes_away_while_it_uploads(tmp_path: Path) -> None:
         connection = socket.create_connection(("127.0.0.1", served.port))
         head = head_of(len(body))
         connection.sendall(head + body[:50_000])
-        wait_for(lambda: services.gate.active == 1)
+        wait_for(lambda: services.budget.held > 0)
         connection.close()
-        wait_for(lambda: services.gate.active == 0)
-        assert services.budget.held == 0 and not served.host.ended
+        wait_for(lambda: services.budget.held == 0)
+        assert not services.arrivals and not served.host.ended
 
 
 def test_over_capacity_is_503_at_once_and_ends(tmp_path: Path) -> None:
@@ -209,10 +212,43 @@ def test_an_upload_that_stops_coming_gives_its_place_back(tmp_path: Path) -> Non
     with serving(tmp_path, max_jobs=1, upload_idle_s=0.2) as served:
         with socket.create_connection(("127.0.0.1", served.port), timeout=10) as slow:
             slow.sendall(head_of(1000) + b"--b\r\n")
-            wait_for(lambda: served.api.state.services.gate.active == 1)
+            wait_for(lambda: served.api.state.services.arrivals)
             answer = slow.recv(4000)
             assert answer.startswith(b"HTTP/1.1 408") and b"upload_too_slow" in answer
             assert served.generate().status_code == 200
+
+
+def test_slow_uploads_keep_nobody_out(tmp_path: Path) -> None:
+    """A place is taken by work, not by bytes that may never come."""
+    with serving(tmp_path, max_jobs=1) as served:
+        services = served.api.state.services
+        slow = [socket.create_connection(("127.0.0.1", served.port), timeout=10) for _ in range(4)]
+        for connection, path in zip(slow, ("/generate", "/api/generate", "/generate", "/avatars"), strict=True):
+            name = b"file" if path == "/avatars" else b"audio"
+            begun = b'--b\r\nContent-Disposition: form-data; name="' + name + b'"\r\n\r\nxxxx'
+            connection.sendall(head_of(10_000, path) + begun)
+        wait_for(lambda: services.arrivals.total() == 3)
+        assert services.gate.active == 0
+        assert served.generate().status_code == 200
+        for connection in slow:
+            connection.close()
+        wait_for(lambda: not services.arrivals and services.budget.held == 0)
+
+
+def test_an_upload_that_came_when_all_places_were_taken_is_503(tmp_path: Path) -> None:
+    with serving(tmp_path, max_jobs=1) as served:
+        body, head = _form(audio=wav()), head_of(len(_form(audio=wav())))
+        with socket.create_connection(("127.0.0.1", served.port), timeout=10) as late:
+            late.sendall(head + body[:-20])
+            wait_for(lambda: served.api.state.services.arrivals)
+            served.host.stages.render_gate = Gate()
+            first = _raw_request(served.port, body)
+            wait_for(lambda: served.host.jobs)
+            late.sendall(body[-20:])
+            assert late.recv(4000).startswith(b"HTTP/1.1 503")
+        first.close()
+        wait_for(lambda: served.api.state.services.gate.active == 0)
+        assert served.api.state.services.budget.held == 0
 
 
 def test_an_upload_that_dribbles_ends_too(tmp_path: Path) -> None:
@@ -259,12 +295,24 @@ def test_progress_of_a_running_job(tmp_path: Path) -> None:
         )
         thread.start()
         wait_for(lambda: "my-own-job-1" in served.host.jobs)
-        assert served.client.get("/jobs/my-own-job-1").json() == {"frames_done": 0, "frames": 0}
+        url = "/jobs/my-own-job-1"
+        assert served.client.get(url).json() == {"state": "working", "frames_done": 0, "frames": 0}
         served.host.jobs["my-own-job-1"] = served.host.jobs["my-own-job-1"].__class__(8, 10)
-        assert served.client.get("/jobs/my-own-job-1").json() == {"frames_done": 8, "frames": 10}
+        assert served.client.get(url).json() == {"state": "working", "frames_done": 8, "frames": 10}
         gate.set()
         thread.join(10)
-        assert served.client.get("/jobs/my-own-job-1").json() == {"frames_done": 0, "frames": 0}
+        assert served.client.get(url).json() == UNKNOWN
+
+
+def test_a_job_is_known_while_it_is_uploaded(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        assert served.client.get("/jobs/uploading-1").json() == UNKNOWN
+        with socket.create_connection(("127.0.0.1", served.port), timeout=10) as slow:
+            slow.sendall(head_of(1000).replace(b"\r\n\r\n", b"\r\nX-Request-Id: uploading-1\r\n\r\n") + b"--b\r\n")
+            wait_for(lambda: served.api.state.services.arrivals)
+            assert served.client.get("/jobs/uploading-1").json() == UNKNOWN | {"state": "arriving"}
+        wait_for(lambda: not served.api.state.services.arrivals)
+        assert served.client.get("/jobs/uploading-1").json() == UNKNOWN
 
 
 def test_a_failing_job_is_never_200(served: Served) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,14 @@ def test_what_one_machine_stores_another_finds(tmp_path: Path, avatar: Avatar) -
     assert [path.name for path in (tmp_path / "b").iterdir()] == [avatar.avatar_id], "leftovers"
 
 
+def test_a_name_is_kept_where_another_machine_has_given_one(tmp_path: Path, avatar: Avatar) -> None:
+    machine(tmp_path, "a").put(avatar)
+    same = replace(avatar, name="IMG_1")
+    assert machine(tmp_path, "b").put(same, rename=False).name == "Someone"
+    assert machine(tmp_path, "c").list()[0].name == "Someone"
+    assert machine(tmp_path, "b").put(same).name == "IMG_1" == machine(tmp_path, "c").list()[0].name
+
+
 def test_another_process_that_was_faster_is_no_error(
     tmp_path: Path, avatar: Avatar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +71,18 @@ def test_another_process_that_was_faster_is_no_error(
     monkeypatch.setattr(Path, "rename", too_late)
     assert machine(tmp_path, "b").get(avatar.avatar_id).name == "Someone"
     assert [path.name for path in (tmp_path / "b").iterdir()] == [avatar.avatar_id], "leftovers"
+
+
+def test_what_another_version_or_nobody_can_read_is_left_out_of_the_list(tmp_path: Path, avatar: Avatar) -> None:
+    store = machine(tmp_path, "a")
+    store.put(avatar)
+    fs = fsspec.filesystem("memory")
+    for name, text in (("1" * 32, b'{"schema_version": 99}'), ("2" * 32, b"no json"), ("3" * 32, b"{}")):
+        fs.pipe_file(f"/cluster/avatars/{name}/manifest.json", text)
+    fs.pipe_file(f"/cluster/avatars/{'4' * 32}/preview.jpg", b"x")
+    [row] = store.list()
+    assert row.avatar_id == avatar.avatar_id
+    assert row.size_bytes == sum(file.stat().st_size for file in (tmp_path / "a" / row.avatar_id).iterdir())
 
 
 def test_a_bundle_without_its_manifest_does_not_exist(tmp_path: Path, avatar: Avatar) -> None:
