@@ -3,7 +3,7 @@
 import { byId, make, showProblem } from "./dom.js";
 import { asProblem, getJson } from "./api.js";
 
-const METHODS = ["get", "post", "delete"];
+const METHODS = ["get", "post", "patch", "delete"];
 
 function resolve(spec, schema) {
   const name = schema?.$ref?.split("/").pop();
@@ -35,7 +35,7 @@ function fields(schema) {
 
 function curl(path, method, body) {
   const parts = [`curl ${location.origin}${path}`];
-  if (method === "delete") parts.push("-X DELETE");
+  if (method === "delete" || method === "patch") parts.push(`-X ${method.toUpperCase()}`);
   const form = body?.content["multipart/form-data"];
   const example = form?.examples?.default?.value ?? form?.example;
   for (const [name, value] of Object.entries(example ?? {})) {
