@@ -2,6 +2,7 @@
 
 `out(x, y) = image(x + flow_x(x, y), y + flow_y(x, y))`, bilinear, clamped at the border, pixel centres at integers
 (`align_corners=True`): the normalised grid is linspace(-1, 1) plus flow / ((size - 1) / 2).
+An axis of one pixel has that pixel everywhere.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def backward_warp(image: torch.Tensor, flow: torch.Tensor) -> torch.Tensor:
     x = torch.linspace(-1.0, 1.0, width, device=flow.device)
     y = torch.linspace(-1.0, 1.0, height, device=flow.device)
     shift = flow.float()
-    grid_x = x[None, None, :] + shift[:, 0] / ((width - 1.0) / 2.0)
-    grid_y = y[None, :, None] + shift[:, 1] / ((height - 1.0) / 2.0)
+    grid_x = x[None, None, :] + shift[:, 0] / (max(width - 1.0, 1.0) / 2.0)
+    grid_y = y[None, :, None] + shift[:, 1] / (max(height - 1.0, 1.0) / 2.0)
     grid = torch.stack([grid_x, grid_y], dim=-1)
     sampled = F.grid_sample(image.float(), grid, mode="bilinear", padding_mode="border", align_corners=True)
     return sampled.to(image.dtype)

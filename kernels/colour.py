@@ -25,6 +25,8 @@ ColourName = Literal["bt709", "bt601"]
 ChromaName = Literal["mean", "top_left"]
 COLOUR_NAMES: tuple[ColourName, ...] = ("bt709", "bt601")
 CHROMA_NAMES: tuple[ChromaName, ...] = ("mean", "top_left")
+_ALSO_CALLED: dict[str, ChromaName] = {"compat": "top_left"}
+"""The published system's rule by the name that asks for compatibility with it."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +89,12 @@ def colour_matrix(name: str, *, full_range: bool = False) -> ColourMatrix:
 
 
 def check_chroma(name: str) -> ChromaName:
-    """The same chroma rule, checked.
+    """The same chroma rule, checked; `compat` is another name of `top_left`.
 
     Raises:
         InvalidInputError: When the rule is neither `mean` nor `top_left`.
     """
+    name = _ALSO_CALLED.get(name, name)
     for known in CHROMA_NAMES:
         if name == known:
             return known

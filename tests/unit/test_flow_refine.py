@@ -50,6 +50,14 @@ def test_logits_add_or_replace(add: bool) -> None:
     torch.testing.assert_close(logit, alone[0] + alone[1] if add else alone[1])
 
 
+@pytest.mark.parametrize("size", [(1, 1), (1, 5), (4, 1)])
+def test_an_axis_of_one_pixel_has_that_pixel_everywhere(size: tuple[int, int]) -> None:
+    image = torch.rand(1, 2, *size)
+    torch.testing.assert_close(backward_warp(image, torch.zeros(1, 2, *size)), image)
+    far = torch.full((1, 2, *size), 99.0)
+    torch.testing.assert_close(backward_warp(image, far), image[..., -1:, -1:].expand_as(image))
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_warp_of_both_sides_equals_the_formula(device: str) -> None:
     from kernels.backward_warp_triton import warp_pair

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.colour import BT601, BT709, CHROMA_NAMES, COLOUR_NAMES, colour_matrix
+from kernels.colour import BT601, BT709, CHROMA_NAMES, COLOUR_NAMES, check_chroma, colour_matrix
 from kernels.errors import InvalidInputError, ShapeError
 from kernels.rgb_to_nv12 import rgb_to_nv12, rgb_to_nv12_torch
 
@@ -71,6 +71,13 @@ def test_a_rectangle_converts_to_the_same_bytes_as_inside_the_whole():
 def test_other_shapes_are_refused(shape):
     with pytest.raises(ShapeError):
         rgb_to_nv12(np.zeros(shape, np.uint8))
+
+
+def test_compat_is_the_published_chroma():
+    rgb = np.random.default_rng(6).integers(0, 256, (6, 8, 3), dtype=np.uint8)
+    for got, want in zip(rgb_to_nv12(rgb, chroma="compat"), rgb_to_nv12(rgb, chroma="top_left"), strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert check_chroma("compat") == "top_left"
 
 
 def test_other_types_and_names_are_refused():
