@@ -1,6 +1,7 @@
 """IFNet against stored outputs of the reference networks under the documented weight formula.
 
-`LIVEANCHOR_GOLDEN_DIR` (its `rife` folder) points at another golden set of the same form.
+`LIVEANCHOR_GOLDEN_DIR` (its `rife` folder) points at another golden set of the same form; a file names its own salt, and
+`LIVEANCHOR_GOLDEN_SALT` counts where it names none.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -37,12 +39,20 @@ def load_fill() -> ModuleType:
 FILL = load_fill()
 
 
+def test_there_are_golden_files() -> None:
+    assert sorted(GOLDEN.glob("ifnet*.npz")), f"no ifnet*.npz in {GOLDEN}"
+
+
 def filled(version: str, salt: str, **config: object) -> IFNet:
     net = build(f"rife/{version}", **config)
     shapes = {key: tuple(value.shape) for key, value in net.state_dict().items()}
     net.load_state_dict({k: torch.from_numpy(v) for k, v in FILL.state_dict(shapes, salt).items()})
     assert isinstance(net, IFNet)
     return net
+
+
+def salt_of(golden: Mapping[str, np.ndarray]) -> str:
+    return str(golden["salt"]) if "salt" in golden else os.environ.get("LIVEANCHOR_GOLDEN_SALT", "")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -57,7 +67,7 @@ def test_keys_and_shapes_are_the_checkpoint_s(version: str) -> None:
 def test_outputs_equal_the_reference(path: Path) -> None:
     golden = np.load(path)
     net = filled(
-        str(golden["version"]), str(golden["salt"]), ensemble=bool(golden["ensemble"]), scale=float(golden["scale"])
+        str(golden["version"]), salt_of(golden), ensemble=bool(golden["ensemble"]), scale=float(golden["scale"])
     )
     img0, img1 = (torch.from_numpy(FILL.to_chw(golden[name])) for name in ("frame0", "frame1"))
     with torch.inference_mode():
@@ -66,9 +76,35 @@ def test_outputs_equal_the_reference(path: Path) -> None:
             assert error.max() <= MAX_ERROR and error.mean() <= MEAN_ERROR, (error.max(), error.mean())
 
 
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("ifnet*.npz")), ids=lambda p: p.stem)
+def test_what_every_block_says_is_what_the_reference_s_says(path: Path) -> None:
+    """Flow (pixels), logit and carried features of every block: the picture alone forgives much where little moves."""
+    golden = np.load(path)
+    if bool(golden["ensemble"]):
+        pytest.skip("the blocks of an ensemble speak twice")
+    net = filled(
+        str(golden["version"]), salt_of(golden), ensemble=bool(golden["ensemble"]), scale=float(golden["scale"])
+    )
+    said: dict[int, list[tuple[torch.Tensor, ...]]] = {}
+    for k in range(len(net.scales)):
+        block: torch.nn.Module = getattr(net, f"block{k}")
+        block.register_forward_hook(lambda _module, _inputs, out, k=k: said.setdefault(k, []).append(out))
+    img0, img1 = (torch.from_numpy(FILL.to_chw(golden[name])) for name in ("frame0", "frame1"))
+    for j, time in enumerate(golden["timesteps"]):
+        said.clear()
+        with torch.inference_mode():
+            net(img0, img1, float(time))
+        for k, calls in said.items():
+            for part, step, got in zip(("flow", "mask", "feat"), (8, 8, 16), calls[0], strict=True):
+                if (name := f"t{j}_block{k}_{part}_sub") in golden:
+                    np.testing.assert_allclose(got[0].numpy()[:, ::step, ::step], golden[name], atol=5e-4, err_msg=name)
+                else:
+                    assert part == "feat" and got is None, name
+
+
 def test_every_sample_of_a_batch_has_its_own_time() -> None:
     golden = np.load(DATA / "ifnet49_128x192.npz")
-    net = filled("4.9", str(golden["salt"]))
+    net = filled("4.9", salt_of(golden))
     img0, img1 = (torch.from_numpy(FILL.to_chw(golden[name])) for name in ("frame0", "frame1"))
     times = torch.tensor(golden["timesteps"], dtype=torch.float32)
     with torch.inference_mode():
