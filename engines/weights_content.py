@@ -8,22 +8,24 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 
-def check_content(name: str, folder: Path) -> None:
+def check_content(name: str, folder: Path) -> tuple[str, ...]:
     """Open the files of a set as its family will; sets without such a check pass.
 
     Args:
         name: Name in the registry.
         folder: Where the files lie.
 
+    Returns:
+        What was found, a line each, for people.
+
     Raises:
         WeightsFileError: A file is missing, damaged, or of another network.
         UnsafePickleError: A configuration asks for more than data.
     """
-    if name in _CHECKS:
-        _CHECKS[name](folder)
+    return _CHECKS[name](folder) if name in _CHECKS else ()
 
 
-def _check_ditto(folder: Path) -> None:
+def _check_ditto(folder: Path) -> tuple[str, ...]:
     from engines.ditto.checkpoints import check_networks
     from engines.ditto.config import load_config
     from engines.ditto.hubert import Hubert
@@ -33,12 +35,17 @@ def _check_ditto(folder: Path) -> None:
         load_config(folder, "offline", Path(cache))
         load_config(folder, "online", Path(cache))
     Hubert(folder)
+    return ()
 
 
-def _check_rife(folder: Path) -> None:
+def _check_rife(folder: Path) -> tuple[str, ...]:
     from engines.rife.sources import check_checkpoints
 
-    check_checkpoints(folder)
+    return check_checkpoints(folder)
 
 
-_CHECKS: Final[dict[str, Callable[[Path], None]]] = {"ditto": _check_ditto, "rife": _check_rife, "rife40": _check_rife}
+_CHECKS: Final[dict[str, Callable[[Path], tuple[str, ...]]]] = {
+    "ditto": _check_ditto,
+    "rife": _check_rife,
+    "rife40": _check_rife,
+}

@@ -38,7 +38,7 @@ class Flownet:
         path: The file.
         version: Key of `LAYOUTS`; `rife/<version>` is its network.
         tensors: The network's tensors under its own names, float32.
-        extras: Names in the file that the network does not use, sorted, without their prefix.
+        extras: Names in the file that the network does not use, tensors or not, sorted, without their prefix.
     """
 
     path: Path
@@ -56,13 +56,10 @@ def read_flownet(path: Path) -> Flownet:
     Raises:
         WeightsFileError: Missing, damaged, asks for code, or no version that is known here; it names the file and the tensor.
     """
-    tensors = _own_names(path, _content(path))
-    version, shapes = _recognise(path, tensors)
-    own = {key: tensors[key].float() for key in shapes}
-    for key, value in own.items():
-        if not bool(torch.isfinite(value).all()):
-            raise WeightsFileError(str(path), key, "contains NaN or infinity")
-    return Flownet(path, version, own, tuple(sorted(tensors.keys() - own.keys())))
+    entries = _own_names(path, _content(path))
+    version, shapes = _recognise(path, {key: value for key, value in entries.items() if isinstance(value, Tensor)})
+    own = {key: _checked(path, key, entries[key]) for key in shapes}
+    return Flownet(path, version, own, tuple(sorted(entries.keys() - own.keys())))
 
 
 def build_flownet(flownet: Flownet) -> IFNet:
@@ -119,16 +116,32 @@ def _member(path: Path) -> bytes:
         raise WeightsFileError(str(path), "", f"is not a readable archive ({error})") from error
 
 
-def _own_names(path: Path, content: object) -> dict[str, Tensor]:
-    """Tensors without their prefix; where any name has it, names without it are not the network's."""
+def _own_names(path: Path, content: object) -> dict[str, object]:
+    """Entries without their prefix; where any name has it, names without it are not the network's."""
     if not isinstance(content, Mapping) or not content:
         raise WeightsFileError(str(path), "", f"holds a {type(content).__name__}, not a state dict with tensors")
-    for key, value in content.items():
-        if not isinstance(key, str) or not isinstance(value, Tensor):
-            raise WeightsFileError(str(path), str(key)[:80], f"is a {type(value).__name__}, not a tensor")
-    if any(key.startswith(PREFIX) for key in content):
-        return {key.removeprefix(PREFIX): value for key, value in content.items() if key.startswith(PREFIX)}
-    return dict(content)
+    if not any(isinstance(value, Tensor) for value in content.values()):
+        key, value = next(iter(content.items()))
+        raise WeightsFileError(str(path), str(key)[:80], f"is a {type(value).__name__}, not a tensor")
+    entries = {str(key): value for key, value in content.items()}
+    if any(key.startswith(PREFIX) for key in entries):
+        return {key.removeprefix(PREFIX): value for key, value in entries.items() if key.startswith(PREFIX)}
+    return entries
+
+
+def _checked(path: Path, key: str, value: object) -> Tensor:
+    """A tensor of the network in float32.
+
+    Raises:
+        WeightsFileError: Integers, sparse, quantised or without content, or numbers that are not finite.
+    """
+    if not isinstance(value, Tensor) or value.layout != torch.strided or value.device.type != "cpu":
+        raise WeightsFileError(str(path), key, "is no plain dense tensor")
+    if not value.is_floating_point():
+        raise WeightsFileError(str(path), key, f"holds {value.dtype}, not floating-point numbers")
+    if not bool(torch.isfinite(value).all()):
+        raise WeightsFileError(str(path), key, "contains NaN or infinity")
+    return value.detach().float()
 
 
 def _recognise(path: Path, tensors: Mapping[str, Tensor]) -> tuple[str, dict[str, torch.Size]]:

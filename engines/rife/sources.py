@@ -9,7 +9,7 @@ from typing import Final
 
 from engines.home import weights_dir
 from engines.networks.rife.ifnet import IFNet
-from engines.rife.flownet import FAMILY, PUBLIC_VERSIONS, build_flownet, read_flownet
+from engines.rife.flownet import FAMILY, PUBLIC_VERSIONS, Flownet, build_flownet, read_flownet
 from engines.weights import WeightsFileError, build_network, read_weights
 from engines.weights_errors import WeightsError
 from kernels.errors import InvalidInputError
@@ -84,8 +84,11 @@ def load_embedded(path: Path) -> RifeNetwork:
     return RifeNetwork(EMBEDDED, network.requires_grad_(False), path)
 
 
-def check_checkpoints(folder: Path) -> None:
+def check_checkpoints(folder: Path) -> tuple[str, ...]:
     """Every checkpoint of a folder can be read and is a network that is known here.
+
+    Returns:
+        Per file, for people: which network it is, and how many of its tensors that network does not use.
 
     Raises:
         WeightsFileError: For the first file at fault, or where there is none.
@@ -93,5 +96,12 @@ def check_checkpoints(folder: Path) -> None:
     found = checkpoints(folder)
     if not found:
         raise WeightsFileError(str(folder), "", "holds no flownet.pkl, no archive with one and no safetensors file")
-    for path in found:
-        read_flownet(path)
+    return tuple(_describe(read_flownet(path)) for path in found)
+
+
+def _describe(flownet: Flownet) -> str:
+    said = f"{flownet.path.name}: rife/{flownet.version}"
+    if not flownet.extras:
+        return said
+    parts = sorted({name.split(".")[0] for name in flownet.extras})
+    return f"{said}; {len(flownet.extras)} tensors that it does not use are left out ({', '.join(parts[:6])[:120]})"

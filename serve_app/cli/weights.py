@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from kernels.errors import InvalidInputError, LiveAnchorError
-from serve_app.cli.console import stdout, waiting
+from serve_app.cli.console import stderr, stdout, waiting
 
 app = typer.Typer(help="Weights on this machine: list, pull, import, verify.", no_args_is_help=True)
 
@@ -42,7 +42,9 @@ def pull(name: Annotated[str, typer.Argument(help="Name as `weights list` prints
     with waiting(f"pulling {name}"):
         pulled = fetch(name, liveanchor_home())
     with waiting(f"checking {name}"):
-        check_content(name, pulled.folder)
+        found = check_content(name, pulled.folder)
+    for line in found:
+        stderr.print(line)
     stdout.print(str(pulled))
 
 
@@ -56,14 +58,22 @@ def import_folder(
     Example: liveanchor weights import ./checkpoints --name ditto
     """
     from engines.home import liveanchor_home
+    from engines.weights import WeightsFileError
     from engines.weights_content import check_content
+    from engines.weights_errors import WeightsChecksumError
     from engines.weights_pull import import_weights
 
     if not folder.is_dir():
         raise InvalidInputError("DIR", str(folder), "a folder with the weights")
-    with waiting(f"checking {name}"):
-        check_content(name, folder)
-    stdout.print(str(import_weights(folder, name, liveanchor_home())))
+    try:
+        with waiting(f"checking {name}"):
+            found = check_content(name, folder)
+        imported = import_weights(folder, name, liveanchor_home())
+    except (WeightsFileError, WeightsChecksumError) as error:  # what is wrong lies in the folder that was handed in
+        raise InvalidInputError("DIR", str(folder), "a folder with whole, sound weights", str(error)) from error
+    for line in found:
+        stderr.print(line)
+    stdout.print(str(imported))
 
 
 @app.command("verify")
@@ -81,8 +91,8 @@ def verify() -> None:
     for status in found:
         stdout.print(str(status))
         try:
-            if status.present:
-                check_content(status.name, status.folder)
+            for line in check_content(status.name, status.folder) if status.present else ():
+                stdout.print(line)
         except LiveAnchorError as error:
             damaged = True
             stdout.print(str(error))

@@ -39,11 +39,21 @@ def write(path: Path, content: object) -> Path:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_checkpoint_is_recognised_and_its_extras_are_reported(tmp_path: Path, version: str) -> None:
     content = state_of(version) | {"module.teacher.weight": torch.zeros(2), "module.caltime.0.bias": torch.zeros(1)}
+    content |= {"module.epoch": 300, "step": 7}  # beside the network, and no tensors
     flownet = read_flownet(write(tmp_path / "flownet.pkl", content))
-    assert flownet.version == version and flownet.extras == ("caltime.0.bias", "teacher.weight")
+    assert flownet.version == version and flownet.extras == ("caltime.0.bias", "epoch", "teacher.weight")
     network = build_flownet(flownet)
     wanted = build(f"rife/{version}").state_dict()
     assert all(torch.equal(value, wanted[key]) for key, value in network.state_dict().items())
+
+
+def test_a_check_says_which_network_it_found_and_what_it_leaves_out(tmp_path: Path) -> None:
+    content = (
+        state_of("4.9") | {f"module.teacher.{k}": torch.zeros(1) for k in "ab"} | {"module.caltime.0": torch.ones(1)}
+    )
+    write(tmp_path / "flownet.pkl", content)
+    said = "flownet.pkl: rife/4.9; 3 tensors that it does not use are left out (caltime, teacher)"
+    assert check_content("rife", tmp_path) == (said,)
 
 
 def test_names_without_the_prefix_are_read_too_and_not_mixed(tmp_path: Path) -> None:
@@ -87,6 +97,13 @@ def test_every_fault_names_the_file(tmp_path: Path) -> None:
     for content, message in (([1, 2], "holds a list"), ({"module.a": 3}, "is a int"), ({}, "not a state dict")):
         with pytest.raises(WeightsFileError, match=message):
             read_flownet(write(path, content))
+    for odd, message in (
+        (torch.zeros(96).to_sparse(), "no plain dense"),
+        (torch.empty(96, device="meta"), "no plain dense"),
+        (torch.zeros(96, dtype=torch.int32), "int32, not floating-point"),
+    ):
+        with pytest.raises(WeightsFileError, match=rf"block0\.conv0\.0\.0\.bias.*{message}"):
+            read_flownet(write(path, state_of("4.6") | {"module.block0.conv0.0.0.bias": odd}))
     lacking = state_of("4.9")
     del lacking["module.block2.lastconv.0.weight"]
     with pytest.raises(WeightsFileError, match=r"block2\.lastconv\.0\.weight.*nearest to 4\.9, where 1 "):
@@ -139,7 +156,7 @@ def test_pull_and_import_of_the_public_weights(tmp_path: Path) -> None:
         folder = pull("rife", tmp_path / "home", hub_endpoint=hub.endpoint).folder
         assert hub.fetched == ["RIFEv4.26_0921.zip"]
     assert COMMIT in next(folder.glob("*.json")).read_text() or (folder / "RIFEv4.26_0921.zip").is_file()
-    check_content("rife", folder)
+    assert check_content("rife", folder) == ("RIFEv4.26_0921.zip: rife/4.25",)
     assert find_network(None, tmp_path / "home").name == "rife/4.25"
     (folder / "RIFEv4.26_0921.zip").write_bytes(b"PK")
     with pytest.raises(WeightsFileError, match="RIFEv4.26_0921.zip"):
