@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import date
@@ -286,17 +287,20 @@ def summary(found: Measurements) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Measure and publish."""
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and publish; 0 done, 1 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--raw", type=Path, help="also keep every measurement here, as JSON")
     parser.add_argument("--raw-only", action="store_true", help="write no records")
     parser.add_argument("--from-raw", type=Path, help="measure nothing, make the records of this file")
     parser.add_argument("--commit", help="what is measured, where the tree came without its history")
     parser.add_argument("--out", type=Path, default=OUT)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.from_raw is not None:
         found = json.loads(options.from_raw.read_text(encoding="utf-8"))
+    elif not torch.cuda.is_available():
+        print("no CUDA device", file=sys.stderr)
+        return 1
     else:
         torch.manual_seed(0)
         found = measure(describe_run(COMMAND, device="cuda:0", commit=options.commit), options.raw)
@@ -307,6 +311,7 @@ def main() -> None:
         made = records(found)
         write_records(options.out, made)
         print(format_table(made))
+    return 0
 
 
 def _difference(a: torch.Tensor, b: torch.Tensor) -> int:
@@ -322,4 +327,4 @@ def _short(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

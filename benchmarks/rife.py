@@ -4,7 +4,8 @@ What is timed is the device work of one frame in between: encoding one new frame
 512 x 512, replayed from one CUDA graph. Baseline, in the same run and replayed the same way: the modules as they are in
 float16 (both frames encoded, float16 in and out). Weights for times and for the precision are those of the documented
 formula: speed does not depend on them, and their flows of several pixels are a harder test of precision than a talking face.
-The step of the mean of a still is measured with weights that were trained: the embedded network.
+The step of the mean of a still is measured with weights that were trained: the embedded network. Baseline of the precision, on
+the same pictures: those modules in float16, their frames rounded to the same levels.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ SIZE: Final = 512
 FORMULA: Final = Path(__file__).parents[1] / "tests" / "data" / "rife" / "fill.py"
 REPLAYED: Final = "modules in float16 as they are, replayed the same way"
 CALLED: Final = "modules in float16 as they are, called from Python"
+ROUNDED: Final = "modules in float16 as they are, rounded to levels"
 LUMA: Final = (0.2126, 0.7152, 0.0722)
 MATRIX_FLOPS: Final = 7.9e14
 GFLOP: Final = {"4.9": 22.6, "4.25": 10.9}
@@ -68,6 +70,11 @@ def formula_network(version: str) -> IFNet:
     shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
     network.load_state_dict({key: torch.from_numpy(value) for key, value in formula().state_dict(shapes, "").items()})
     return network.requires_grad_(False)
+
+
+def network_of(version: str) -> IFNet:
+    """`mini` with its own weights, any other with the formula's."""
+    return find_network("rife/mini").network if version == "mini" else formula_network(version)
 
 
 def frames_of(count: int, size: int = SIZE) -> NDArray[np.uint8]:
@@ -127,19 +134,36 @@ def psnr_record(run: RunInfo, version: str, frames: NDArray[np.uint8], device: s
         frames: Pictures, (n, h, w, 3); every neighbouring pair is interpolated at 1/4 and 1/2.
         device: Where.
     """
-    network = find_network("rife/mini").network if version == "mini" else formula_network(version)
-    samples = []
+    network = network_of(version)
+    samples, plain = [], []
     fast = Interpolator(network, version, device, FastEngine(network, device))
-    exact = network.to(device)
+    exact, half = network.to(device), network_of(version).to(device).half()
     for k in range(len(frames) - 1):
         for time in (0.25, 0.5):
             made = fast.interpolate(frames[k : k + 1], frames[k + 1 : k + 2], [time]).float()
             images = torch.from_numpy(frames[k : k + 2]).to(device).permute(0, 3, 1, 2).float() / 255.0
             with torch.inference_mode():
                 wanted = exact(images[:1], images[1:], time).clamp(0, 1).permute(0, 2, 3, 1) * 255.0
-            samples.append(float(10 * torch.log10(255.0**2 / (made - wanted).square().mean())))
+                rough = half(images[:1].half(), images[1:].half(), time).float().clamp(0, 1).permute(0, 2, 3, 1) * 255.0
+            samples.append(psnr_of(made, wanted))
+            plain.append(psnr_of(rough.round(), wanted))
     name = "rife_mini_fp16_psnr_db" if version == "mini" else f"rife{version.replace('.', '')}_fp16_psnr_db"
-    return make_record(run, suite=SUITE, case=name, unit="dB", samples=samples, higher_is_better=True, floor_value=58.9)
+    return make_record(
+        run,
+        suite=SUITE,
+        case=name,
+        unit="dB",
+        samples=samples,
+        higher_is_better=True,
+        baseline=ROUNDED,
+        baseline_value=float(np.median(plain)),
+        floor_value=58.9,
+    )
+
+
+def psnr_of(levels: torch.Tensor, wanted: torch.Tensor) -> float:
+    """Decibels of pictures in 0..255."""
+    return float(10 * torch.log10(255.0**2 / (levels - wanted).square().mean()))
 
 
 def still_record(run: RunInfo, interpolator: Interpolator, stills: NDArray[np.uint8], case: str) -> BenchmarkRecord:
@@ -163,8 +187,18 @@ def talking_stills() -> NDArray[np.uint8]:
 def mini_record(run: RunInfo, frames: NDArray[np.uint8]) -> BenchmarkRecord:
     """Device time of the embedded network."""
     with torch.inference_mode():
-        samples = replayed_ms([compiled(fast_work(find_network("rife/mini").network, frames, 1))], repeats=4)
-    return make_record(run, suite=SUITE, case="rife_mini_b1_ms", unit="ms", samples=samples, higher_is_better=False)
+        samples = replayed_ms([compiled(fast_work(network_of("mini"), frames, 1))], repeats=4)
+        plain = float(np.median(replayed_ms([plain_work(network_of("mini"), 1)], repeats=2)))
+    return make_record(
+        run,
+        suite=SUITE,
+        case="rife_mini_b1_ms",
+        unit="ms",
+        samples=samples,
+        higher_is_better=False,
+        baseline=REPLAYED,
+        baseline_value=plain,
+    )
 
 
 def measures(run: RunInfo) -> dict[str, Callable[[], Sequence[BenchmarkRecord]]]:

@@ -16,6 +16,9 @@ class Benchmark(StrEnum):
     graph = "graph"
     live = "live"
     rife_quality = "rife_quality"
+    rife_cpu = "rife_cpu"
+    kernels = "kernels"
+    rife = "rife"
 
 
 def bench(

@@ -7,6 +7,7 @@ import json
 import pytest
 import torch
 
+from benchmarks import kernels, rife
 from benchmarks.baselines.five_pass import eager_composite, five_pass_splice, sampling_grid
 from benchmarks.gpu_timing import between_events_ms, replayed_ms
 from benchmarks.kernel_inputs import composite_bytes, face_bytes, sets_beyond_l2
@@ -77,6 +78,13 @@ def test_the_records_are_the_five_cases_and_come_back_from_the_kept_measurements
     assert made["composite_nv12_b8_ms_per_frame"].value == pytest.approx(0.011 / 8)
     assert made["composite_graph_launch_ms"].floor_value == pytest.approx(0.001)
     assert "share 0.909" in summary(found)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("benchmark", [kernels, rife])
+def test_without_a_gpu_nothing_is_measured(benchmark, tmp_path, capsys):
+    assert benchmark.main(["--out", str(tmp_path / "x.json")]) == 1
+    assert "no CUDA device" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
 @pytest.mark.gpu

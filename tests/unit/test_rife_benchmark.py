@@ -7,7 +7,7 @@ from datetime import date
 import numpy as np
 import torch
 
-from benchmarks import rife
+from benchmarks import rife, rife_cpu
 from benchmarks.record import RunInfo
 from engines.networks import build
 from engines.networks.rife.ifnet import IFNet
@@ -39,6 +39,7 @@ def test_a_step_of_the_mean_is_seen() -> None:
 def test_precision_is_against_the_unrounded_float32_result() -> None:
     record = rife.psnr_record(RUN, "4.9", rife.frames_of(2, 64), "cpu")
     assert 55.0 < record.value < 59.5 and record.n == 2
+    assert record.baseline == rife.ROUNDED and 40.0 < (record.baseline_value or 0.0) < record.value
 
 
 def test_precision_of_the_embedded_network_has_its_own_row() -> None:
@@ -52,3 +53,15 @@ def test_the_timed_work_makes_the_frames_of_the_interpolator() -> None:
     wanted = Interpolator(network, "x").interpolate(frames[:2], frames[1:], [0.5, 0.5])
     assert isinstance(made, torch.Tensor)
     assert (made.int() - wanted.int()).abs().max() <= 2
+
+
+def test_cost_on_a_cpu_is_what_the_clock_says_without_the_first_frame() -> None:
+    network = build("rife/mini")
+    assert isinstance(network, IFNet)
+    ticks = iter([0.0, 9.0, 10.0, 10.25, 20.0, 20.5, 30.0, 30.125])
+    costs = rife_cpu.cost_ms(network, rife.frames_of(3, 32), 3, lambda: next(ticks))
+    assert costs == [250.0, 500.0, 125.0]
+    rows = {row.case: row for row in rife_cpu.records(RUN, {"4.9": [500.0], "4.25": [400.0], "mini": costs})}
+    assert list(rows) == ["rife49_cpu_ms", "rife425_cpu_ms", "rife_mini_cpu_ms"]
+    assert rows["rife49_cpu_ms"].baseline is None
+    assert rows["rife_mini_cpu_ms"].value == 250.0 and rows["rife_mini_cpu_ms"].ratio == 2.0
