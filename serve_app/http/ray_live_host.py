@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import structlog
 from ray.exceptions import RayActorError
-from ray.serve.exceptions import BackPressureError
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
+from deployments.crops_in_work import give_up
 from deployments.direct_call import DirectCall, ReplicaGoneError
-from deployments.errors import StageLostError, StageOverloadedError, plain
+from deployments.errors import NotReadyError, StageLostError, StageOverloadedError, plain
 from deployments.live_calls import Interrupted, LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent, Spoken
 from deployments.live_errors import NoCapacityError, SessionLostError
 from kernels.errors import LiveAnchorError
@@ -63,9 +64,11 @@ class RayLiveHost:
                 continue
             except BackPressureError as error:
                 raise StageOverloadedError(STAGE, int(error.args[0])) from error
+            except DeploymentUnavailableError as error:
+                raise NotReadyError("the session host does not run") from error
             finally:
                 if not answered:
-                    items.cancel()
+                    give_up(items)
             drain = asyncio.create_task(self._drain(items, offer.session_id), name=f"live-{offer.session_id}")
             self._drains.add(drain)
             drain.add_done_callback(self._drains.discard)
@@ -119,7 +122,7 @@ class RayLiveHost:
 
     async def live_stats(self) -> list[LiveHostStats]:
         """See `LiveHost`; hosts that die meanwhile are left out."""
-        places: list[str] = await self._handle.options(method_name="live_replicas").remote()
+        places: list[str] = await self._ask("live_replicas")
         answers = await asyncio.gather(
             *(DirectCall(place, self._app).unary("live_stats") for place in places), return_exceptions=True
         )
@@ -150,22 +153,30 @@ class RayLiveHost:
         """The owner's full name; asked for once per session and ingress."""
         if session_id in self._places:
             return self._places[session_id]
-        try:
-            place: str = await self._handle.options(method_name="live_where").remote(session_id)
-        except LiveAnchorError as error:
-            raise plain(error) from None
-        except RayActorError as error:
-            raise StageLostError(STAGE, 1) from error
+        place: str = await self._ask("live_where", session_id)
         self._places[session_id] = place
         while len(self._places) > MAX_KNOWN:
             self._places.popitem(last=False)
         return place
 
+    async def _ask(self, name: str, *args: object) -> Any:
+        """Any host's answer."""
+        try:
+            return await self._handle.options(method_name=name).remote(*args)
+        except LiveAnchorError as error:
+            raise plain(error) from None
+        except RayActorError as error:
+            raise StageLostError(STAGE, 1) from error
+        except BackPressureError as error:
+            raise StageOverloadedError(STAGE, int(error.args[0])) from error
+        except DeploymentUnavailableError as error:
+            raise NotReadyError("the session host does not run") from error
+
     async def _gone(self, session_id: str, place: str) -> None:
         self._places.pop(session_id, None)
         try:
-            await self._handle.options(method_name="live_lost").remote(place)
-        except RayActorError:
+            await self._ask("live_lost", place)
+        except LiveAnchorError:
             self._log.warning("registry_not_told", session_id=session_id)
 
     async def _drain(self, items: Any, session_id: str) -> None:

@@ -1,0 +1,106 @@
+"""Calls that Ray Serve does not hand to any replica: told as what they are, never as an error that nobody foresaw."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray.serve")
+
+from ray.exceptions import ActorDiedError
+from ray.serve._private.common import DeploymentID
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
+
+from deployments.errors import NotReadyError, StageLostError, StageOverloadedError
+from deployments.live_calls import LiveOffer
+from kernels.errors import LiveAnchorError
+from serve_app.http.ray_host import RayHost
+from serve_app.http.ray_live_host import RayLiveHost
+
+FULL = BackPressureError(9, 8)
+UNAVAILABLE = DeploymentUnavailableError(DeploymentID("SessionHost", "liveanchor"))
+REFUSALS = [(FULL, StageOverloadedError), (UNAVAILABLE, NotReadyError)]
+
+
+class Answer:
+    """A call that fails before it reaches a replica. Ray Serve then raises the same error once more when it is cancelled."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __await__(self) -> Any:
+        raise self._error
+        yield
+
+    def __aiter__(self) -> Answer:
+        return self
+
+    async def __anext__(self) -> object:
+        raise self._error
+
+    def cancel(self) -> None:
+        raise self._error
+
+
+class Failing:
+    """A handle whose calls all fail in one way."""
+
+    app_name = "liveanchor"
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+        self.calls = 0
+
+    def options(self, **options: object) -> Failing:
+        return self
+
+    def remote(self, *args: object) -> Answer:
+        self.calls += 1
+        return Answer(self._error)
+
+    def broadcast(self, method: str) -> Failing:
+        return self
+
+    async def results_async(self, **options: object) -> list[object]:
+        raise self._error
+
+
+def refused(handle: Any, call: Callable[[Any, Any], Coroutine[Any, Any, object]]) -> LiveAnchorError:
+    with pytest.raises(LiveAnchorError) as raised:
+        asyncio.run(call(RayHost(handle), RayLiveHost(handle)))
+    return raised.value
+
+
+CALLS: list[Callable[[Any, Any], Coroutine[Any, Any, object]]] = [
+    lambda files, live: files.list_avatars(),
+    lambda files, live: files.register_avatar(b"x", "name"),
+    lambda files, live: live.offer(OFFER),
+    lambda files, live: live.live_stats(),
+    lambda files, live: live.end("a" * 32),
+]
+OFFER = LiveOffer("a" * 32, "sdp", None, 25, "mic", True)
+
+
+@pytest.mark.parametrize(("raised", "told"), REFUSALS)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_that_no_replica_took(raised: Exception, told: type[LiveAnchorError], call: Any) -> None:
+    assert type(refused(Failing(raised), call)) is told
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_host_that_died(call: Any) -> None:
+    assert isinstance(refused(Failing(ActorDiedError()), call), StageLostError)
+
+
+@pytest.mark.parametrize("raised", [TimeoutError(), UNAVAILABLE])
+def test_counters_of_hosts_that_do_not_answer_are_left_out(raised: Exception) -> None:
+    host = RayHost(Failing(raised))  # type: ignore[arg-type]
+    assert asyncio.run(host.host_stats()) == [] and asyncio.run(host.progress("a-job-1")) is None
+
+
+@pytest.mark.parametrize("raised", [FULL, UNAVAILABLE, ActorDiedError()])
+def test_counters_of_stages_are_left_out_where_no_host_answers(raised: Exception) -> None:
+    assert asyncio.run(RayHost(Failing(raised)).stage_stats()) == []  # type: ignore[arg-type]
