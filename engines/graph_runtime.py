@@ -1,4 +1,4 @@
-"""A module under CUDA graphs as a runtime: the `compiled` way of running a network."""
+"""A module under CUDA graphs as a runtime: the `compiled` way of running a network, and engines with the torch around them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class GraphRuntime:
         example: Batch size -> inputs of that size.
         device: Where it runs; on the CPU the module runs plainly, with the same padding.
         buckets: Batch sizes that are captured, each at its first use unless `prepare` is called.
+        name: Of the way it runs.
     """
 
     def __init__(
@@ -26,14 +27,16 @@ class GraphRuntime:
         example: Callable[[int], tuple[Tensor, ...]],
         device: torch.device | str,
         buckets: Sequence[int] = BUCKETS,
+        name: str = "compiled",
     ) -> None:
+        self._name = name
         module = module.eval().requires_grad_(False).to(device)
         self._graph = BucketedGraph(module, example, buckets, device)
 
     @property
     def name(self) -> str:
-        """`compiled`."""
-        return "compiled"
+        """What it was made with."""
+        return self._name
 
     @property
     def device(self) -> torch.device:

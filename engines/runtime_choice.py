@@ -97,9 +97,8 @@ def choose_runtime(
         raise InvalidInputError("runtime", str(wanted)[:40], ", ".join(RUNTIMES))
     on_cpu = torch.device(device).type == "cpu"
     if wanted == "eager" or (wanted == "auto" and (on_cpu or not others)):
-        _log.info(
-            "runtime chosen", stage=stage, runtime="eager", why="named" if wanted == "eager" else "runs on the CPU"
-        )
+        why = "named" if wanted == "eager" else "runs on the CPU" if on_cpu else "has no other way"
+        _log.info("runtime chosen", stage=stage, runtime="eager", why=why)
         return eager()
     if wanted != "auto":
         return _named(wanted, eager, others, inputs, stage, on_cpu, max_error)

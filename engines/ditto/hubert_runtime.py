@@ -60,8 +60,22 @@ def hubert_runtime(folder: Path, device: str = "cpu", threads: int = 1, wanted: 
                 raise RuntimeRefusedError(f"{STAGE}: runtime {name} cannot be used here: {reasons[name]}") from error
     times = {name: _call_ms(encode_all) for name, encode_all in ways.items()} if len(ways) > 1 else {}
     chosen = wanted if wanted in ways else min(times, key=lambda name: times[name], default="eager")
-    said = {**times, **reasons}
-    _log.info("runtime chosen", stage=STAGE, runtime=chosen, why=hubert.provider, **said)
+    why = (
+        "the fastest that gives the file's rows here"
+        if times
+        else "runs on the CPU"
+        if device == "cpu"
+        else "alone works"
+    )
+    said = {**{name: f"{ms:.3f} ms" for name, ms in times.items()}, **reasons}
+    _log.info(
+        "runtime chosen",
+        stage=STAGE,
+        runtime=chosen,
+        why="named" if wanted == chosen else why,
+        onnxruntime=hubert.provider,
+        **said,
+    )
     return ways[chosen]
 
 

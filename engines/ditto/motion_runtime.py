@@ -76,12 +76,13 @@ def compiled_runtime(
     return GraphRuntime(fast, lambda batch: example(lmdm, steps, batch), device, buckets)
 
 
-def _tensorrt(lmdm: Lmdm, steps: int, device: str) -> Runtime:
-    """The denoising step as an engine, the loop around it in torch."""
+def _tensorrt(lmdm: Lmdm, steps: int, device: str) -> GraphRuntime:
+    """The denoising step as an engine, the loop around it in torch, all of it one CUDA graph per batch size."""
     from engines.tensorrt.adapters import StepRuntimeLmdm
     from engines.tensorrt.load import EngineSettings, load_or_build
     from engines.tensorrt.networks import network_of
 
     name = "ditto/lmdm_step"
     step = load_or_build(name, network_of(name, lambda network: lmdm), None, EngineSettings(device=device))
-    return TorchRuntime(MotionSampler(cast(Lmdm, StepRuntimeLmdm(lmdm, step)), steps), device)
+    sampler = MotionSampler(cast(Lmdm, StepRuntimeLmdm(lmdm, step)), steps)
+    return GraphRuntime(sampler, lambda batch: example(lmdm, steps, batch), device, name="tensorrt")

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from engines.ditto.face_synthesis import FaceSynthesis, to_pixels
+from engines.graph_runtime import GraphRuntime
 from engines.networks.ditto.convolutions import fold_spectral
 from engines.networks.ditto.decoder import SpadeDecoder
 from engines.networks.ditto.warp_network import WarpNetwork
@@ -61,7 +62,7 @@ def render_runtime(
     others: dict[str, Callable[[], Runtime]] = {}
     if device != "cpu" and wanted != "eager":
         others["compiled"] = lambda: compiled_runtime(*_on_cpu(warp, decoder), device, prepare=prepare)
-        others["tensorrt"] = lambda: TorchRuntime(_tensorrt(*_on_cpu(warp, decoder), device), device)
+        others["tensorrt"] = lambda: engine_runtime(_tensorrt(*_on_cpu(warp, decoder), device), device, prepare=prepare)
     return choose_runtime(
         wanted,
         lambda: TorchRuntime(_eager(warp, decoder), device),
@@ -87,6 +88,21 @@ def compiled_runtime(
     from engines.ditto.fast.runtime import FastRenderRuntime
 
     runtime = FastRenderRuntime(FastRender(warp, decoder, dtype), device, buckets)
+    if prepare:
+        runtime.prepare()
+    return runtime
+
+
+def engine_runtime(
+    synthesis: TensorRtSynthesis, device: str, buckets: Sequence[int] = BUCKETS, *, prepare: bool = True
+) -> GraphRuntime:
+    """The engines and the samples between them, one CUDA graph per batch size."""
+
+    def inputs(batch: int) -> Inputs:
+        volume, source, driving = example(batch)
+        return volume.half().expand(batch, -1, -1, -1, -1), source, driving
+
+    runtime = GraphRuntime(synthesis, inputs, device, buckets, name="tensorrt")
     if prepare:
         runtime.prepare()
     return runtime

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -94,14 +95,20 @@ class EngineCache:
         folder: None means `engines` in the data folder.
         max_bytes: When more than this lies there after a build, the entries that were used longest ago go.
         lock_timeout_s: How long to wait for another process that builds the same engine.
+        clock: Seconds since the epoch; orders the entries by their last use.
     """
 
     def __init__(
-        self, folder: Path | None = None, max_bytes: int = DEFAULT_BYTES, lock_timeout_s: float = LOCK_TIMEOUT_S
+        self,
+        folder: Path | None = None,
+        max_bytes: int = DEFAULT_BYTES,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.folder = folder or liveanchor_home() / "engines"
         self._max_bytes = max_bytes
         self._lock_timeout_s = lock_timeout_s
+        self._clock = clock
 
     def read(self, key: EngineKey) -> bytes | None:
         """The plan of a key; None where there is none, or where it is damaged."""
@@ -116,7 +123,7 @@ class EngineCache:
         if len(plan) != note.get("size") or hashlib.sha256(plan).hexdigest() != note.get("sha256"):
             return None
         try:
-            os.utime(self._plan_path(digest))  # most recently used
+            self._mark_used(digest)
         except OSError:
             return plan  # a shared, read-only folder: no order of use there
         return plan
@@ -202,7 +209,12 @@ class EngineCache:
         digest = key.digest
         note = {"schema": SCHEMA, "size": len(plan), "sha256": hashlib.sha256(plan).hexdigest(), "key": asdict(key)}
         self._replace(self._plan_path(digest), plan)
+        self._mark_used(digest)
         self._replace(self.folder / f"{digest}.json", json.dumps(note, sort_keys=True).encode())
+
+    def _mark_used(self, digest: str) -> None:
+        now = self._clock()
+        os.utime(self._plan_path(digest), (now, now))
 
     @staticmethod
     def _replace(path: Path, content: bytes) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from engines.cuda_graphs import BucketedGraph
 from engines.ditto.fast.dense_motion import SourceTensors
 from engines.ditto.fast.runtime import FastRenderRuntime
-from engines.ditto.render_runtime import SourceRuntime, TensorRtSynthesis, example, render_runtime
+from engines.ditto.render_runtime import SourceRuntime, TensorRtSynthesis, engine_runtime, example, render_runtime
 from engines.runtime_choice import RuntimeRefusedError
 from kernels.errors import InvalidInputError
 
@@ -85,6 +85,30 @@ def test_engines_get_what_their_inputs_are_called() -> None:
     assert seen["core"] == ((2, 88, 16, 64, 64), (2, 21, 3), (2, 21, 3))
     assert seen["decoder"] == ((2, 512, 64, 64), (2, 1, 64, 64))
     assert pictures.dtype == torch.uint8 and pictures.shape == (2, 4, 4, 3) and pictures.eq(128).all()
+
+
+def test_engines_run_in_captured_sizes_and_one_picture_serves_all_poses() -> None:
+    sizes: list[int] = []
+
+    def core(deformed: Tensor, kp_source: Tensor, kp_driving: Tensor) -> tuple[Tensor, Tensor]:
+        sizes.append(len(deformed))
+        shade = kp_driving.mean((1, 2)).sigmoid()[:, None, None, None]
+        return torch.zeros(len(deformed), 2, 2, 2, 3), shade.expand(-1, 1, 2, 2)
+
+    def decoder(warped: Tensor, occlusion: Tensor) -> tuple[Tensor]:
+        return (occlusion.float().mean((1, 2, 3))[:, None, None, None].expand(-1, 3, 4, 4),)
+
+    made = TensorRtSynthesis(
+        lambda volume: volume[:, :4, :1, :1, :1],
+        lambda source, driving: torch.zeros(22 * len(driving), 16, 64, 64, 3),
+        core,
+        decoder,
+    )
+    runtime = engine_runtime(made, "cpu", (1, 2), prepare=False)
+    volume, source, driving = example(3)
+    pictures = runtime.run(volume, source, driving)
+    assert runtime.name == "tensorrt" and sizes == [2, 1]
+    assert torch.equal(pictures, made(volume, source, driving)) and len(pictures) == 3
 
 
 def test_buckets_are_the_graphs() -> None:

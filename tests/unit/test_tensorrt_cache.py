@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engines.tensorrt import cache as cache_module
 from engines.tensorrt.build import BuildSettings, profile_of
 from engines.tensorrt.cache import MOST_LISTED, EngineCache, EngineKey, make_key
 from engines.tensorrt.errors import EngineCacheError
@@ -85,10 +86,17 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")] == []
 
 
-def _build_slowly(folder: Path, seen: Any, number: int) -> None:
+def _build_while_another_waits(folder: Path, seen: Any, number: int, at_the_lock: Any) -> None:
+    class AnnouncedLock(cache_module.FileLock):
+        def acquire(self, *args: Any, **kwargs: Any) -> Any:
+            at_the_lock[number].set()
+            return super().acquire(*args, **kwargs)
+
+    cache_module.FileLock = AnnouncedLock  # type: ignore[misc]  # this process is the test's own
+
     def build() -> bytes:
         seen.put(number)
-        time.sleep(0.3)
+        assert all(arrived.wait(60) for arrived in at_the_lock)
         return b"plan of " + str(number).encode()
 
     plan, _ = EngineCache(folder).read_or_build(key_of(), build)
@@ -98,7 +106,11 @@ def _build_slowly(folder: Path, seen: Any, number: int) -> None:
 def test_two_processes_build_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     seen = context.Queue()
-    workers = [context.Process(target=_build_slowly, args=(tmp_path, seen, number)) for number in range(2)]
+    at_the_lock = [context.Event() for _ in range(2)]
+    workers = [
+        context.Process(target=_build_while_another_waits, args=(tmp_path, seen, number, at_the_lock))
+        for number in range(2)
+    ]
     for worker in workers:
         worker.start()
     results = [seen.get(timeout=120) for _ in range(3)]
@@ -143,13 +155,11 @@ def test_the_listing_is_bounded_and_takes_entries_only(tmp_path: Path) -> None:
 
 
 def test_engines_used_longest_ago_go_when_the_folder_is_full(tmp_path: Path) -> None:
-    cache = EngineCache(tmp_path, max_bytes=250)
+    cache = EngineCache(tmp_path, max_bytes=250, clock=map(float, itertools.count(1_000)).__next__)
     keys = [key_of(version=f"1.7.{number}") for number in range(3)]
     for key in keys[:2]:
         cache.read_or_build(key, lambda: bytes(100))
-        time.sleep(0.02)
     assert cache.read(keys[0]) is not None  # now the more recently used
-    time.sleep(0.02)
     cache.read_or_build(keys[2], lambda: bytes(100))
     assert [cache.read(key) is not None for key in keys] == [True, False, True]
 

@@ -140,6 +140,28 @@ def test_the_sampling_loop_over_an_engine_is_the_sampler(one_thread: None) -> No
         StepRuntimeLmdm(build("mini/lmdm"), TorchRuntime(nn.Identity()))  # type: ignore[arg-type]
 
 
+def test_the_engine_s_sampler_takes_any_number_of_windows(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
+    from engines.ditto import motion_runtime
+    from engines.ditto.motion_sampler import MotionSampler
+    from engines.runtime_choice import relative_error
+    from engines.tensorrt import load
+    from engines.torch_runtime import TorchRuntime
+
+    lmdm = build("mini/lmdm", cond_dim=37, seq_frames=20, latent=64, heads=4, layers=2, guidance_weight=2.0)
+    assert isinstance(lmdm, Lmdm)
+
+    def as_an_engine(name: str, module: nn.Module, *_: object) -> TorchRuntime:
+        assert name == "ditto/lmdm_step"
+        return TorchRuntime(copy.deepcopy(module).half())
+
+    monkeypatch.setattr(load, "load_or_build", as_an_engine)
+    runtime = motion_runtime._tensorrt(lmdm, 3, "cpu")
+    given = motion_runtime.example(lmdm, 3, 17, seed=4)
+    assert runtime.name == "tensorrt"
+    with torch.inference_mode():
+        assert relative_error(runtime.run(*given), MotionSampler(lmdm, 3)(*given)) < 1e-2
+
+
 def test_motion_is_packed_and_unpacked(one_thread: None) -> None:
     extractor = build("ditto/motion_extractor")
     image = torch.rand(1, 3, 256, 256)
