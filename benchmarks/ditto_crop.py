@@ -5,31 +5,39 @@ of the centre in pixels of the 512 crop, turn in degrees. The reference's networ
 checkpoint folder (`weights pull ditto` brings `landmark203.onnx`; `2d106det.onnx` only an operator who may use it can put there) or
 are named by `--landmark203` and `--landmark106`. Neither was at hand when this was written. The other sets are choices of mesh
 points: they show what the choice costs, not what the networks' disagreement does.
+
+`--independent` compares with public landmarkers that have nothing to do with ours (`benchmarks.independent_landmarks`), on every
+picture as it is, reshaped, posed and turned, and writes records with `--out`: a proxy for the reference's networks.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from PIL import Image
 
+from benchmarks.ditto_crop_independent import SCALE, SHIFT, Difference, compare, compare_faces, records, summary
+from benchmarks.independent_landmarks import Dlib68, FaceApi68, FacePoints, Landmarker, Mtcnn5
+from benchmarks.landmark_faces import faces_of
+from benchmarks.record import describe_run, format_table, write_records
 from engines.ditto.checkpoints import LANDMARK_106_FILE, LANDMARK_203_FILE, ditto_folder
 from engines.ditto.landmarks import Landmark106, Landmark203
 from engines.face_mesh import FaceMesh
 from engines.home import face_weights_dir
+from kernels.errors import LiveAnchorError
 from pipeline.ditto import crop_geometry
-from pipeline.ditto.crop_geometry import MESH_BOX, FaceSquare, face_square
+from pipeline.ditto.crop_geometry import MESH_BOX, FaceSquare, eyes_and_lips, face_square, square_around
 from pipeline.ditto.face_landmarks import FaceLandmarker
 from pipeline.face_crop import fit_canvas
-from pipeline.presenter import draw_presenter
-from pipeline.types import CROP_SIZE, F32, U8
+from pipeline.presenter import default_avatar, draw_presenter
+from pipeline.registration import register_file
+from pipeline.types import F32, U8
 
-_SCALE: Final = 2.3
-_SHIFT: Final = -0.125
 _LOWER_BROWS: Final = (46, 53, 52, 65, 55, 276, 283, 282, 295, 285)
 _UPPER_BROWS: Final = (70, 63, 105, 66, 107, 300, 293, 334, 296, 336)
 _TEMPLES: Final = (127, 356)
@@ -37,32 +45,11 @@ _NOISE_SHARE: Final = 0.02
 _DRAWS: Final = 200
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One crop against ours: size ratio, centre shift in crop pixels, turn in degrees."""
-
-    size: float
-    shift_px: float
-    turn_deg: float
-
-
-def compare(square: FaceSquare, ours: FaceSquare) -> Difference:
-    """Difference of a crop from ours."""
-    shift = float(np.hypot(*(square.centre - ours.centre))) * CROP_SIZE / ours.size
-    return Difference(square.size / ours.size, shift, float(np.degrees(square.angle - ours.angle)))
-
-
 def square_of(mesh: F32, box: tuple[int, ...]) -> FaceSquare:
     """The crop when these mesh points bound the face; the axes are measured as always."""
     points = mesh[:, :2]
-    ours = face_square(points, scale=_SCALE, shift_down=_SHIFT)
-    axes = np.array([[np.cos(ours.angle), np.sin(ours.angle)], [-np.sin(ours.angle), np.cos(ours.angle)]])
-    chosen = points[list(box)].astype(np.float64)
-    mean = chosen.mean(axis=0)
-    along = (chosen - mean) @ axes.T
-    low, high = along.min(axis=0), along.max(axis=0)
-    size = float((high - low).max()) * _SCALE
-    return FaceSquare(mean + ((low + high) / 2.0) @ axes + axes[1] * (_SHIFT * size), size, ours.angle)
+    outline = points[list(box)].astype(np.float64)
+    return square_around(outline, *eyes_and_lips(points), scale=SCALE, shift_down=SHIFT)
 
 
 def table(
@@ -70,7 +57,7 @@ def table(
 ) -> dict[str, Difference]:
     """Every comparison for one picture; the 106 points begin from our mesh's box, not from the reference's detector."""
     found = FaceLandmarker(mesh).first(rgb).mesh
-    ours = face_square(found[:, :2], scale=_SCALE, shift_down=_SHIFT)
+    ours = face_square(found[:, :2], scale=SCALE, shift_down=SHIFT)
     sets = {
         "lower edge of the brows": tuple(p for p in MESH_BOX if p not in _UPPER_BROWS),
         "no brows": tuple(p for p in MESH_BOX if p not in (*_UPPER_BROWS, *_LOWER_BROWS)),
@@ -88,7 +75,7 @@ def table(
         landmarkers["landmark203 from 2d106det"] = FaceLandmarker(mesh, landmark203, landmark106)
     for name, landmarker in landmarkers.items():
         points = landmarker.first(rgb).crop_points
-        rows[name] = compare(face_square(points, scale=_SCALE, shift_down=_SHIFT), ours)
+        rows[name] = compare(face_square(points, scale=SCALE, shift_down=SHIFT), ours)
     return rows
 
 
@@ -97,9 +84,7 @@ def _noise(found: F32, ours: FaceSquare) -> Difference:
     rng = np.random.default_rng(0)
     spread = _NOISE_SHARE * float(np.linalg.norm(found[33, :2] - found[263, :2]))
     draws = [
-        compare(
-            face_square(found[:, :2] + rng.normal(0, spread, (len(found), 2)), scale=_SCALE, shift_down=_SHIFT), ours
-        )
+        compare(face_square(found[:, :2] + rng.normal(0, spread, (len(found), 2)), scale=SCALE, shift_down=SHIFT), ours)
         for _ in range(_DRAWS)
     ]
     values = np.array([(one.size - 1.0, one.shift_px, one.turn_deg) for one in draws])
@@ -107,13 +92,57 @@ def _noise(found: F32, ours: FaceSquare) -> Difference:
     return Difference(1.0 + float(size), float(shift), float(turn))
 
 
-def main() -> None:
-    """Print the tables."""
+class Reference:
+    """The reference's networks as one more landmarker."""
+
+    def __init__(self, name: str, mesh: FaceMesh, finer: Landmark203 | None, coarse: Landmark106 | None) -> None:
+        self.name = name
+        self._landmarker = FaceLandmarker(mesh, finer, coarse)
+
+    def find(self, rgb: U8, box: F32) -> FacePoints | None:
+        """See `benchmarks.independent_landmarks.Landmarker`; begins from our mesh, not from `box`."""
+        points = self._landmarker.first(rgb).crop_points
+        left, right, lips = (value.astype(np.float32) for value in eyes_and_lips(points))
+        return FacePoints(left, right, lips, points)
+
+
+def landmarkers(
+    mesh: FaceMesh, face_api: Path | None, finer: Landmark203 | None, coarse: Landmark106 | None
+) -> list[Landmarker]:
+    """Every landmarker that can be had, the independent ones first.
+
+    Raises:
+        MissingLandmarkerError: A package of an independent one is not here.
+    """
+    made: list[Landmarker] = [Dlib68(), *([FaceApi68(face_api)] if face_api else []), Mtcnn5()]
+    if finer is not None:
+        made.append(Reference("landmark203", mesh, finer, coarse))
+    if coarse is not None:
+        made.append(Reference("2d106det", mesh, None, coarse))
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables; 0 when done, 2 when something that was asked for is not here."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--portrait", type=Path, nargs="+", default=[], help="pictures beside the default presenter")
     parser.add_argument("--landmark203", type=Path, help="the reference's ONNX file, else the checkpoint folder's")
     parser.add_argument("--landmark106", type=Path, help="InsightFace's 2d106det.onnx, else the checkpoint folder's")
-    options = parser.parse_args()
+    parser.add_argument("--independent", action="store_true", help="other landmarkers, on every picture in many forms")
+    parser.add_argument(
+        "--face-api", type=Path, help="folder of the npm package @vladmandic/face-api, for --independent"
+    )
+    parser.add_argument("--out", type=Path, help="results file for --independent")
+    options = parser.parse_args(arguments)
+    try:
+        _run(options)
+    except LiveAnchorError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _run(options: argparse.Namespace) -> None:
     mesh = FaceMesh(face_weights_dir())
     file203 = options.landmark203 or ditto_folder() / LANDMARK_203_FILE
     file106 = options.landmark106 or ditto_folder() / LANDMARK_106_FILE
@@ -121,6 +150,9 @@ def main() -> None:
     coarse = Landmark106(file106) if options.landmark106 or file106.is_file() else None
     for model, file in ((finer, file203), (coarse, file106)):
         print(f"{file.name}: {'compared' if model is not None else f'NOT compared, no file {file}'}")
+    if options.independent:
+        _run_independent(options, mesh, landmarkers(mesh, options.face_api, finer, coarse))
+        return
     pictures = {"default presenter": draw_presenter().rgb}
     pictures |= {str(path): fit_canvas(np.array(Image.open(path).convert("RGB"))) for path in options.portrait}
     for name, rgb in pictures.items():
@@ -129,5 +161,22 @@ def main() -> None:
             print(f"  {what:38s} size x{one.size:.3f}  shift {one.shift_px:5.1f} px  turn {one.turn_deg:5.2f} deg")
 
 
+def _run_independent(options: argparse.Namespace, mesh: FaceMesh, others: Sequence[Landmarker]) -> None:
+    avatars = {"default presenter": default_avatar()}
+    avatars |= {str(path): register_file(path, mesh) for path in options.portrait}
+    pictures = ((f"{name}, {what}", rgb) for name, avatar in avatars.items() for what, rgb in faces_of(avatar))
+    faces = compare_faces(pictures, mesh, others)
+    for name, line in summary(faces).items():
+        print(f"{name}: {line}")
+    print(f"{faces.looked_at} faces; not found: {faces.not_found}")
+    if options.out is not None:
+        command = "python -m benchmarks.ditto_crop --independent --face-api DIR" + (
+            " --portrait PHOTO" if options.portrait else ""
+        )
+        rows = records(faces, describe_run(command))
+        write_records(options.out, rows)
+        print(format_table(rows))
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -88,11 +88,39 @@ def face_square(landmarks: NDArray[np.floating], *, scale: float, shift_down: fl
     Raises:
         ShapeError: Another number of landmarks.
     """
+    left, right, lips = eyes_and_lips(landmarks)
+    points = landmarks.astype(np.float64)
+    outline = points[list(MESH_BOX)] if len(points) == MESH_POINTS else points
+    return square_around(outline, left, right, lips, scale=scale, shift_down=shift_down)
+
+
+def eyes_and_lips(landmarks: NDArray[np.floating]) -> tuple[F64, F64, F64]:
+    """Middles of the eye to the left in the picture, of the other one, and of the lips; (2,) each.
+
+    Args:
+        landmarks: See `face_square`.
+
+    Raises:
+        ShapeError: Another number of landmarks.
+    """
     if landmarks.ndim != 2 or len(landmarks) not in _EYES_AND_LIPS:
         raise ShapeError("landmarks", str(landmarks.shape), "(106, 2), (203, 2) or (468, 2)")
     points = landmarks.astype(np.float64)
     left, right, lips = (points[list(group)].mean(axis=0) for group in _EYES_AND_LIPS[len(points)])
-    points = points[list(MESH_BOX)] if len(points) == MESH_POINTS else points
+    return left, right, lips
+
+
+def square_around(outline: F64, left: F64, right: F64, lips: F64, *, scale: float, shift_down: float) -> FaceSquare:
+    """The square around a face's outline, upright on the line from the middle of the eyes to the lips.
+
+    Args:
+        outline: (n, 2), image pixels, n >= 1: what the box is measured on.
+        left: (2,), middle of the eye to the left in the picture.
+        right: (2,), middle of the other.
+        lips: (2,).
+        scale: See `face_square`.
+        shift_down: See `face_square`.
+    """
     down = lips - (left + right) / 2.0
     length = np.linalg.norm(down)
     axis_y = down / length if length > 1e-3 else np.array([0.0, 1.0])
@@ -100,8 +128,8 @@ def face_square(landmarks: NDArray[np.floating], *, scale: float, shift_down: fl
     angle = float(np.arccos(np.clip(axis_x[0], -1.0, 1.0)))
     angle = -angle if axis_x[1] < 0 else angle
     axes = np.stack([axis_x, axis_y])
-    mean = points.mean(axis=0)
-    along = (points - mean) @ axes.T
+    mean = outline.mean(axis=0)
+    along = (outline - mean) @ axes.T
     low, high = along.min(axis=0), along.max(axis=0)
     size = float((high - low).max()) * scale
     centre = mean + ((low + high) / 2.0) @ axes + axis_y * (shift_down * size)
