@@ -48,8 +48,10 @@ export class Overlay {
   }
 
   async #client(pc) {
-    const found = { fps: 0, kbps: 0, decoded: 0, lost: 0, roundTripMs: null, waitsMs: null };
+    const found = { fps: 0, kbps: 0, decoded: 0, lost: 0, roundTripMs: null, waitsMs: null, apartMs: null };
+    const playout = {};
     for (const one of (await pc.getStats()).values()) {
+      if (one.type === "inbound-rtp") playout[one.kind] = one.estimatedPlayoutTimestamp;
       if (one.type === "inbound-rtp" && one.kind === "video") {
         const { framesDecoded, framesDropped, bytesReceived, jitterBufferDelay, jitterBufferEmittedCount, timestamp, packetsLost } = one;
         const before = this.last;
@@ -65,6 +67,8 @@ export class Overlay {
         found.roundTripMs = 1000 * one.currentRoundTripTime;
       }
     }
+    const apart = playout.video - playout.audio; // both on the server's clock, by its sender reports
+    if (Number.isFinite(apart)) found.apartMs = apart;
     return found;
   }
 
@@ -74,7 +78,7 @@ export class Overlay {
       "Frames sent": `${server.fps_out.toFixed(1)} /s`, "Frames shown": `${client.fps.toFixed(1)} /s`,
       "Bit rate": `${Math.round(client.kbps)} kbit/s`, "First picture": ms(server.first_frame_ms),
       "Speech to picture": ms(server.speech_to_picture_ms), "Round trip": ms(client.roundTripMs),
-      "Sound to picture": `${server.av_offset_ms.toFixed(1)} ms`, "Packets lost": String(client.lost),
+      "Sound to picture": ms(client.apartMs), "Packets lost": String(client.lost),
       Repeated: String(server.frames_repeated), Dropped: String(server.frames_dropped), Epoch: String(server.epoch),
     };
     byId("numbers").replaceChildren(...Object.entries(rows).map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));

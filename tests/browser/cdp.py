@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -32,14 +34,20 @@ class Page:
 
     Args:
         socket: Of the tab.
+        browser_pid: The browser's process, which leads a group of its own.
     """
 
-    def __init__(self, socket: ClientConnection) -> None:
+    def __init__(self, socket: ClientConnection, browser_pid: int) -> None:
         self._socket = socket
+        self.browser_pid = browser_pid
         self._last = 0
         self.events: list[dict[str, Any]] = []
         for domain in ("Page", "Runtime", "Log", "Network", "DOM"):
             self.send(f"{domain}.enable")
+
+    def vanish(self) -> None:
+        """Kill the whole browser, as `kill -9` does: nobody says good-bye."""
+        os.killpg(self.browser_pid, signal.SIGKILL)
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         """One command; events that come meanwhile are kept."""
@@ -140,14 +148,14 @@ def chromium(path: str, microphone: Path) -> Iterator[Page]:
                 f"--use-file-for-fake-audio-capture={microphone}", "--autoplay-policy=no-user-gesture-required",
                 "--no-first-run", "--mute-audio", "--force-color-profile=srgb", "about:blank",
             ],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         try:
             port = _port(Path(profile) / "DevToolsActivePort", process)
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=10) as answer:  # our own browser
                 target = next(one for one in json.load(answer) if one["type"] == "page")
             with connect(target["webSocketDebuggerUrl"], max_size=2**26) as socket:
-                yield Page(socket)
+                yield Page(socket, process.pid)
         finally:
             process.terminate()
             process.wait(20)

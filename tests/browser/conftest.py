@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +27,10 @@ from tests.unit.http_support import InProcessHost, Served, serving
 from tests.unit.in_process_live import InProcessLive
 from tests.unit.media_samples import wav
 
-DEMO_SPEECH = Path(__file__).parents[2] / "docs" / "demo" / "speech.wav"
+ROOT = Path(__file__).parents[2]
+DEMO_SPEECH = ROOT / "docs" / "demo" / "speech.wav"
+if os.environ.get("LIVEANCHOR_REQUIRE_BROWSER"):  # in continuous integration, where screenshots are kept
+    os.environ.setdefault("LIVEANCHOR_SCREENSHOTS", str(ROOT / "out" / "screenshots"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,13 +40,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def new_browser(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], AbstractContextManager[Page]]:
+    """Starts a browser of one's own, which may come to harm."""
     path = find_chromium()
     if path is None:
         missing("BROWSER", "no Chromium here (Debian and Ubuntu: apt-get install chromium)")
     microphone = tmp_path_factory.mktemp("mic") / "mic.wav"
     microphone.write_bytes(_voice_with_pauses())
-    with chromium(path, microphone) as page:
+    return lambda: chromium(path, microphone)
+
+
+@pytest.fixture(scope="session")
+def browser(new_browser: Callable[[], AbstractContextManager[Page]]) -> Iterator[Page]:
+    with new_browser() as page:
         yield page
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import io
 import os
+import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from websockets.exceptions import ConnectionClosed
 
 from benchmarks.aperture import ApertureMeter
 from engines.face_mesh import FaceTracker
@@ -19,7 +22,7 @@ from tests.browser.cdp import Page
 from tests.browser.conftest import speech
 from tests.browser.test_page import DESKTOP, PHONE, SHOTS_ENV, shown, text
 from tests.unit.face_support import face_mesh
-from tests.unit.http_support import Served
+from tests.unit.http_support import Served, wait_for
 
 PLAYING = "!document.querySelector('#picture').hidden && document.querySelector('#picture').readyState >= 2"
 
@@ -129,10 +132,16 @@ def test_pictures_flow_and_statistics_show(page: Page, shot: Callable[[str], Non
     start(page)
     page.click("#stats")
     page.wait("document.querySelectorAll('#numbers dd').length >= 8")
-    frames, began = decoded(page)
-    page.wait(f"document.querySelector('#picture').getVideoPlaybackQuality().totalVideoFrames >= {frames + 60}")
-    later, now = decoded(page)
-    assert 12 < (later - frames) / (now - began) < 28  # 25 on a machine that has time; the benchmark says how exact
+    rates = []
+    for _ in range(6):  # others may need the machine for a while
+        frames, began = decoded(page)
+        page.wait(f"document.querySelector('#picture').getVideoPlaybackQuality().totalVideoFrames >= {frames + 75}")
+        later, now = decoded(page)
+        rates.append((later - frames) / (now - began))
+        if 24.5 < rates[-1] < 25.5:
+            break
+    else:
+        raise AssertionError(f"pictures decoded per second: {rates}")
     page.wait("[...document.querySelectorAll('#numbers dt')].some(e => e.textContent === 'Frames shown')")
     shot("2-statistics")
     assert page.evaluate(
@@ -216,6 +225,39 @@ def test_a_network_that_lets_nothing_through_is_told_in_words(page: Page) -> Non
     assert "No connection came about" in text(page, "#live-error") and "TURN" in text(page, "#live-error")
 
 
+@pytest.mark.parametrize(
+    ("how", "seconds", "reasons"),
+    [("its tab is closed", 3.0, {"deleted", "peer_closed"}), ("it is killed", 7.0, {"peer_lost"})],
+)
+def test_a_browser_that_goes_away_frees_its_place(
+    new_browser: Callable[[], AbstractContextManager[Page]],
+    service: Served,
+    url: str,
+    how: str,
+    seconds: float,
+    reasons: set[str],
+) -> None:
+    """A browser that is killed is given up after five failed consent checks, one a second."""
+    sessions = service.host.live.sessions
+    before = dict(sessions.ended)
+    with suppress(ConnectionClosed), new_browser() as page:
+        page.view(*DESKTOP)
+        page.open(f"{url}live")
+        page.wait("document.querySelectorAll('.tile').length >= 2")
+        start(page)
+        assert len(sessions.ids) == 1
+        began = time.monotonic()
+        if how == "it is killed":
+            page.vanish()
+        else:
+            with suppress(ConnectionClosed):
+                page.send("Page.close")
+        wait_for(lambda: not sessions.ids, 20)
+        took = time.monotonic() - began
+    assert took < seconds
+    assert {name for name, count in sessions.ended.items() if count > before.get(name, 0)} <= reasons
+
+
 def test_by_keyboard_on_a_phone(page: Page, shot: Callable[[str], None]) -> None:
     page.view(*PHONE, phone=True, dark=True)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -229,6 +271,11 @@ def test_by_keyboard_on_a_phone(page: Page, shot: Callable[[str], None]) -> None
     page.wait(PLAYING)
     shot("6-phone")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert not shown(page, "#drive-fields") and not shown(page, "#presenters")
+    top, bottom = page.evaluate(
+        "(() => { const r = document.querySelector('#screen').getBoundingClientRect(); return [r.top, r.top + r.height / 2]; })()"
+    )
+    assert 0 <= top and bottom < page.evaluate("innerHeight"), "the face is in sight without scrolling"
     assert page.evaluate("document.activeElement.id") == "end"
     page.press("Enter")
     page.wait("document.querySelector('#start').checkVisibility()")
