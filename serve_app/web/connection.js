@@ -3,13 +3,15 @@
 import { Problem, call, getJson } from "./api.js";
 
 const CONNECT_MS = 15000;
+const ASK_MS = 1000;
 const GONE = new Set(["failed", "closed"]);
 
 const NO_WAY = new Problem({
   title: "No connection came about.",
   text: "The network between this browser and the service lets no media through. Another network may help, or the operator can set up a TURN server.",
 });
-const CUT = new Problem({ title: "The connection was lost.", text: "Start again when the network is back." });
+/** Why a connection ended that had come about; a new offer may help at once. */
+export const CUT = new Problem({ title: "The connection was lost.", text: "Start again when the network is back." });
 
 /** The microphone, or a Problem that says what to do. */
 export async function microphone() {
@@ -99,9 +101,21 @@ export class Connection {
     if (state === "connected") {
       clearTimeout(this.timer);
       this.connected = true;
+    } else if (state === "disconnected") {
+      this.#ask();
     } else if (GONE.has(state)) {
       this.end(this.connected ? CUT : NO_WAY);
     }
+  }
+
+  /** Nothing comes any more: the network stumbles, or the session is gone and waiting is of no use. */
+  async #ask() {
+    try {
+      await this.serverStats();
+    } catch (error) {
+      if (error.status === 404 || error.status === 410) this.end(CUT);
+    }
+    setTimeout(() => { if (!this.over && this.pc.connectionState === "disconnected") this.#ask(); }, ASK_MS);
   }
 
   #trickle(candidate) {

@@ -2,11 +2,12 @@
 
 import { acceptDrops, byId, clockText, show, showProblem } from "./dom.js";
 import { Problem, asProblem, getJson } from "./api.js";
-import { Connection, microphone } from "./connection.js";
+import { CUT, Connection, microphone } from "./connection.js";
 import { Overlay } from "./overlay.js";
 import { Presenters } from "./presenters.js";
 import { installTheme } from "./theme.js";
 
+const MAX_TRIES = 3;
 const WORDS = { connecting: "Connecting…", idle: "Listening", speaking: "Speaking" };
 const ENDS = {
   idle_ttl: "The session ended because nobody spoke for a while.",
@@ -17,6 +18,8 @@ const picture = byId("picture");
 let connection = null;
 let stream = null;
 let ended = "";
+let tries = 0; // to connect again by itself, since there was a picture
+let again = 0; // timer of the next one
 
 const overlay = new Overlay(() => connection);
 const presenters = new Presenters((one) => {
@@ -51,6 +54,7 @@ function update() {
 }
 
 async function start() {
+  clearTimeout(again);
   for (const id of ["live-error", "speech-error", "presenter-error"]) showProblem(byId(id), null);
   ended = "";
   show(byId("waiting"), true);
@@ -90,6 +94,12 @@ function over(which, problem) {
   const wasFocused = [byId("end"), byId("interrupt"), document.body].includes(document.activeElement);
   update();
   if (wasFocused) byId("start").focus({ preventScroll: true });
+  if (problem === CUT && tries < MAX_TRIES) {
+    state("The connection was lost. Connecting again…");
+    again = setTimeout(start, 1000 * 2 ** tries);
+    tries += 1;
+    return;
+  }
   const box = { avatar_id: "presenter-error", audio: "speech-error" }[problem?.field] ?? "live-error";
   showProblem(byId(box), problem, problem && box === "live-error" ? () => start() : undefined);
 }
@@ -145,6 +155,7 @@ async function interrupt() {
 }
 
 picture.addEventListener("playing", () => {
+  tries = 0;
   show(picture, true);
   show(byId("poster"), false);
   show(byId("waiting"), false);

@@ -258,6 +258,26 @@ def test_a_browser_that_goes_away_frees_its_place(
     assert {name for name, count in sessions.ended.items() if count > before.get(name, 0)} <= reasons
 
 
+def test_a_connection_that_is_lost_is_made_again(page: Page, service: Served) -> None:
+    """What a client sees when the process that holds its session dies: not a packet more, and no such session."""
+    start(page)
+    sessions = service.host.live.sessions
+    [lost] = sessions.ids
+    entry = sessions._entries[lost]
+
+    def silence() -> None:
+        for transceiver in entry.peer._pc.getTransceivers():
+            for protocol in transceiver.receiver.transport.transport._connection._protocols:
+                protocol.transport.abort()
+
+    entry.hub._loop.call_soon_threadsafe(silence)
+    page.wait("document.querySelector('#state').textContent.includes('Connecting again')")
+    page.wait(f"{PLAYING} && document.querySelector('#state').textContent !== 'Connecting…'")
+    assert len(sessions.ids) == 1 and sessions.ids != [lost] and not shown(page, "#live-error")
+    page.events.clear()  # the browser reports the 410 that told it
+    end(page)
+
+
 def test_by_keyboard_on_a_phone(page: Page, shot: Callable[[str], None]) -> None:
     page.view(*PHONE, phone=True, dark=True)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
