@@ -14,7 +14,7 @@ from pipeline.live.grid import samples_of_ms
 from pipeline.live.lip_delay import LipDelay
 from pipeline.live.mic_voice import MicVoice
 from pipeline.live.microphone import Microphone
-from pipeline.live.speech_queue import SpeechQueue, Utterance
+from pipeline.live.speech_queue import SOFT, SpeechQueue, Utterance
 from pipeline.live.speech_scan import SpeechScan
 from pipeline.live.timeline import Timeline
 from pipeline.types import F32, SAMPLES_PER_FRAME
@@ -144,6 +144,10 @@ class DrivingVoice:
             What is heard, whether an utterance is heard in it, and the utterances that are thereby over.
         """
         pcm = self._timeline.read(start, length) if start < self._timeline.end else np.zeros(length, np.float32)
+        left = self._timeline.end - start
+        if self._drive is Drive.PUSH and 0 < left < length + SOFT and self._queue.more_may_come:
+            # an utterance whose rest has not come falls to silence instead of clicking
+            pcm *= np.clip((left - np.arange(length, dtype=np.float32)) / SOFT, 0.0, 1.0)
         heard, over = self._speaker.hear(start, start + length)
         return VoiceTick(pcm, start, heard > 0 or start < self._fades_until), heard > 0, over
 

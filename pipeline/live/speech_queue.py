@@ -6,6 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from kernels.errors import InvalidInputError
 from pipeline.live.grid import frame_from, samples_of_ms
 from pipeline.live.timeline import Timeline
@@ -13,6 +15,9 @@ from pipeline.types import F32, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
 
 PLACED_AHEAD: Final = samples_of_ms(1000)
 """Samples lie on the timeline at most so long before they are heard."""
+SOFT: Final = samples_of_ms(2.5)
+"""How long a voice takes to fall to silence before a gap in an utterance, and to rise after it."""
+_RISING: Final = np.linspace(0.0, 1.0, SOFT, endpoint=False, dtype=np.float32)
 OPEN_WITHOUT_AUDIO: Final = samples_of_ms(10_000)
 """An utterance that nobody finishes ends when nothing has come for so long."""
 
@@ -242,5 +247,10 @@ class SpeechQueue:
     def _place(self, utterance: Utterance, now: int, room: int, leads: LeadTimes) -> None:
         start = self._start(utterance, now, leads)
         pcm = utterance.take(room)
+        if (utterance.placed or utterance.sent) and start > self._timeline.end:  # a gap in the middle must not click
+            if self._timeline.end - SOFT > now + SAMPLES_PER_FRAME:
+                self._timeline.soften(SOFT)
+            pcm = pcm.copy()
+            pcm[:SOFT] *= _RISING[: len(pcm)]
         self._timeline.write(start, pcm)
         utterance.put(start, start + len(pcm))

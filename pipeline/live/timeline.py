@@ -60,6 +60,10 @@ class Timeline:
         self._end = position
         self.write(position, faded)
 
+    def soften(self, samples: int) -> None:
+        """Let the last `samples` before the end fall to silence: what was to follow comes later."""
+        self.cut(max(self._end - samples, 0), samples)
+
     def _put(self, start: int, pcm: F32) -> None:
         place = start % CAPACITY
         head = min(len(pcm), CAPACITY - place)

@@ -183,6 +183,24 @@ def test_gaps_inside_an_utterance_do_not_flap() -> None:
     run(scene())
 
 
+@pytest.mark.parametrize("gap", [0.1, 0.3, 0.41, 1.0])
+def test_gaps_inside_an_utterance_do_not_click(gap: float) -> None:
+    async def scene() -> None:
+        async with live() as stage:
+            for number in range(4):
+                stage.session.push(np.full(6413 + 100 * number, 0.3, np.float32))
+                await stage.clock.advance(0.4 + gap)
+            stage.session.finish_utterance()
+            await stage.clock.advance(2.0)
+            heard = stage.sink.heard()
+            steps = np.abs(np.diff(heard))
+            first, last = heard_speech(heard)
+            assert steps[first : last - 1].max() < 0.02, "only the very begin and end are as they were sent"
+            assert (heard > 0.29).sum() > 0.97 * sum(6413 + 100 * number for number in range(4))
+
+    run(scene())
+
+
 def test_an_utterance_that_nobody_finishes_ends_by_itself() -> None:
     async def scene() -> None:
         async with live() as stage:
