@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from kernels.errors import InvalidInputError
 from pipeline.avatar_name import clean_name
 from pipeline.avatar_store import AvatarNotFoundError, AvatarSummary, check_avatar_id
-from serve_app.http.body import MULTIPART, FormShape, content_type
+from serve_app.http.body import MULTIPART, FormShape, content_type, refuse_query
 from serve_app.http.byte_range import names_tag
 from serve_app.http.disconnect import until_disconnect
 from serve_app.http.errors import UnsupportedBodyError
@@ -60,6 +60,7 @@ def avatar_routes(services: Services) -> APIRouter:
 
         The same picture gives the same id; a `name` given then is its new name.
         """
+        refuse_query(request, AVATAR_SHAPE)
         kind = content_type(request)
         if kind != MULTIPART:
             raise UnsupportedBodyError("Content-Type", kind or "none", MULTIPART)
@@ -74,6 +75,7 @@ def avatar_routes(services: Services) -> APIRouter:
         response.headers["Location"] = f"/avatars/{summary.avatar_id}"
         return _answer(summary)
 
+    @router.head("", include_in_schema=False)
     @router.get("", summary="All presenters", responses=problems(500, 503))
     async def avatars() -> AvatarList:
         """The default presenter comes first."""
@@ -81,6 +83,7 @@ def avatar_routes(services: Services) -> APIRouter:
         found = [one for one in await host.list_avatars() if one.avatar_id != default.avatar_id]
         return AvatarList(avatars=[_answer(default, is_default=True), *map(_answer, found)])
 
+    @router.head("/{avatar_id}", include_in_schema=False)
     @router.get("/{avatar_id}", summary="One presenter", responses=problems(404, 500, 503))
     async def avatar(avatar_id: AvatarId) -> AvatarAnswer:
         """What is known about a presenter."""

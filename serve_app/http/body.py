@@ -13,7 +13,7 @@ from typing import Final
 from starlette.requests import Request
 
 from serve_app.http.capacity import Hold
-from serve_app.http.errors import BodyMalformedError, BodyTooLargeError, UploadTooSlowError
+from serve_app.http.errors import BodyMalformedError, BodyTooLargeError, MisplacedFieldError, UploadTooSlowError
 
 MULTIPART: Final = "multipart/form-data"
 JSON: Final = "application/json"
@@ -77,6 +77,17 @@ class BodyLimits:
 def content_type(request: Request) -> str:
     """The body's content type without its parameters, in lower case; empty when there is none."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def refuse_query(request: Request, shape: FormShape) -> None:
+    """Fields belong into the body; in the address they would be overlooked.
+
+    Raises:
+        MisplacedFieldError: One is in the address.
+    """
+    for name in request.query_params:
+        if name in shape.files or name in shape.values:
+            raise MisplacedFieldError(name, "the field in the address", "the field in the body")
 
 
 async def read_whole(request: Request, limits: BodyLimits, hold: Hold) -> bytes:

@@ -8,6 +8,7 @@ import structlog
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match, Mount
 
 from deployments.errors import plain
 from kernels.errors import InvalidInputError, LiveAnchorError
@@ -18,8 +19,19 @@ from serve_app.http.settings import ApiSettings
 
 CLIENT_CLOSED = 499
 """Status of a request whose client is gone; it only shows in logs and counts."""
+METHODS: Final = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 LOGGED: Final = 2000
 """Characters of a reason; an address that a caller made up may be longer."""
+
+
+def _methods_of(request: Request) -> list[str]:
+    """Every method that the address takes (Starlette names those of one route alone); none below a mount, which knows its own."""
+    routes = [route for route in request.app.routes if not isinstance(route, Mount)]
+    return [
+        method
+        for method in METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
 
 
 def install_error_handlers(api: FastAPI, settings: ApiSettings, metrics: HttpMetrics) -> None:
@@ -39,6 +51,8 @@ def install_error_handlers(api: FastAPI, settings: ApiSettings, metrics: HttpMet
     @api.exception_handler(HTTPException)
     async def _routing(request: Request, error: HTTPException) -> Response:
         metrics.problem(code_of_routing(error))
+        if error.status_code == 405 and (methods := _methods_of(request)):
+            error.headers = {**(error.headers or {}), "Allow": ", ".join(methods)}
         return http_problem_response(error, request_id_of(request.scope))
 
     @api.exception_handler(ClientDisconnect)

@@ -29,6 +29,12 @@ class ConflictingFieldsError(InvalidInputError):
     code = "conflicting_fields"
 
 
+class MisplacedFieldError(InvalidInputError):
+    """A field in the address instead of the body."""
+
+    code = "misplaced_field"
+
+
 class FieldTooLargeError(InvalidInputError):
     """More bytes in one field than it may have."""
 

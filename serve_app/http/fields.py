@@ -12,7 +12,7 @@ from kernels.errors import InvalidInputError
 from pipeline.avatar_store import check_avatar_id
 from pipeline.clock import SUPPORTED_FPS
 from pipeline.config import SessionSettings
-from serve_app.http.body import JSON, MULTIPART, FormShape, RawForm, Upload, content_type
+from serve_app.http.body import JSON, MULTIPART, FormShape, RawForm, Upload, content_type, refuse_query
 from serve_app.http.capacity import Hold
 from serve_app.http.errors import ConflictingFieldsError, UnsupportedBodyError
 from serve_app.http.json_body import read_json
@@ -57,6 +57,7 @@ async def read_job_form(request: Request, settings: ApiSettings, hold: Hold) -> 
         BusyError: All requests together hold too many bytes.
         ClientDisconnect: The client went away.
     """
+    refuse_query(request, JOB_SHAPE)
     kind = content_type(request)
     if kind == MULTIPART:
         return job_form(

@@ -96,6 +96,7 @@ def generate_routes(services: Services) -> APIRouter:
             stored = await until_disconnect(request.receive, _kept(services, started))
             return _answer(started.facts, stored)
 
+    @router.head("/jobs/{job_id}", include_in_schema=False)
     @router.get("/jobs/{job_id}", summary="How far a job is", responses=problems(500, 503))
     async def job_progress(job_id: str) -> ProgressAnswer:
         """`job_id` is the X-Request-Id that the client gave the job."""

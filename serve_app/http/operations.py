@@ -56,11 +56,13 @@ def operations_routes(services: Services) -> APIRouter:
         await services.host.ready()
         return StatusAnswer(status="ready")
 
+    @router.head("/version", include_in_schema=False)
     @router.get("/version", summary="What runs here")
     async def version() -> VersionAnswer:
         """Name and version."""
         return VersionAnswer(name="liveanchor", version=metadata.version("liveanchor"))
 
+    @router.head("/metrics", include_in_schema=False)
     @router.get(
         "/metrics",
         response_class=Response,
@@ -73,6 +75,7 @@ def operations_routes(services: Services) -> APIRouter:
         stages = await services.host.stage_stats()
         return Response(exposition(services.metrics, hosts, stages), media_type=PROMETHEUS)
 
+    @router.head("/problems/{code}", include_in_schema=False)
     @router.get("/problems/{code}", summary="What a kind of problem means", responses=problems("not_found"))
     async def problem(code: str) -> KindAnswer:
         """The address that `type` of an error names."""

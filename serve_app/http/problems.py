@@ -46,6 +46,7 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "unknown_field": ProblemKind(422, "A field is not known"),
     "duplicate_field": ProblemKind(422, "A field came more than once"),
     "conflicting_fields": ProblemKind(422, "Two fields exclude each other"),
+    "misplaced_field": ProblemKind(422, "A field is in the wrong place"),
     "field_too_large": ProblemKind(413, "A field is too large"),
     "body_too_large": ProblemKind(413, "The request is too large"),
     "upload_too_slow": ProblemKind(408, "The upload is too slow"),

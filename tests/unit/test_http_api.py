@@ -296,6 +296,13 @@ def test_wrong_addresses_and_methods(served: Served) -> None:
     assert written.headers["allow"] == "GET, HEAD"
     metrics = served.api.state.services.metrics
     assert metrics.value("liveanchor_http_problems_total", code="method_not_allowed") >= 2
+    one = f"/avatars/{'0' * 32}"
+    for path, methods in (("/avatars", "GET, HEAD, POST"), (one, "DELETE, GET, HEAD"), ("/healthz", "GET, HEAD")):
+        assert served.client.put(path).headers["allow"] == methods, path
+    for path in ("/avatars", "/version", "/metrics", "/jobs/a-job-1", "/problems/not_found", "/", "/openapi.json"):
+        head = served.client.head(path)
+        assert head.status_code == 200 and not head.content and int(head.headers["content-length"]) > 0, path
+    assert served.client.head(one).status_code == 404
     for method in ("PUT", "PATCH", "OPTIONS", "TRACE"):
         assert_problem(served.client.request(method, "/healthz"), 405, "method_not_allowed")
 

@@ -136,6 +136,14 @@ def test_fields(served: Served, path: str, field: str, value: str, code: str) ->
     assert len(answer.content) < 2000, "what came is not echoed at length"
 
 
+@pytest.mark.parametrize("path", ["/generate", "/api/generate", "/avatars"])
+def test_fields_in_the_address_are_not_overlooked(served: Served, path: str) -> None:
+    name = "name" if path == "/avatars" else "fps"
+    answer = served.client.post(path, params={name: "50"}, files={"audio": ("a.wav", GOOD)})
+    assert_problem(answer, 422, "misplaced_field", name)
+    assert served.client.post("/generate?via=menu", files={"audio": ("a.wav", GOOD)}).status_code == 200
+
+
 JSON_FIELDS: list[tuple[str, Any, str]] = [
     ("fps", "25", "ok"),
     ("fps", 25.0, "invalid_input"),
