@@ -1,0 +1,88 @@
+"""What replicas and the raylet of a cluster write to disk: by the kernel's count, less what their logs grew by."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = 4096
+LOG_RESERVE = 6 * PAGE
+"""Of a log that grew: its last page and its inode are counted anew each time that the kernel has written them back."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """Counts of one moment.
+
+    Attributes:
+        counts: Process id -> bytes that it caused to be written to a disk (`write_bytes` of `/proc/PID/io`); memory file systems,
+            where Ray keeps its objects, are not counted by the kernel.
+        logs: Process id -> log file that it holds open -> size.
+    """
+
+    counts: dict[int, int]
+    logs: dict[int, dict[str, int]]
+
+    def beside_logs(self, later: Written) -> dict[int, int]:
+        """Bytes written until `later` per process, less what its logs may have taken; only those that are above 0."""
+        found = {}
+        for pid, count in later.counts.items():
+            grown = [size - self.logs.get(pid, {}).get(name, 0) for name, size in later.logs[pid].items()]
+            allowed = sum(-(-size // PAGE) * PAGE + LOG_RESERVE for size in grown if size > 0)
+            if (extra := count - self.counts.get(pid, 0) - allowed) > 0:
+                found[pid] = extra
+        return found
+
+
+def written(home: Path) -> Written:
+    """Of every replica and the raylet of the cluster whose data folder is `home`."""
+    counts: dict[int, int] = {}
+    logs: dict[int, dict[str, int]] = {}
+    for folder in processes(home):
+        with suppress(OSError):  # it ended meanwhile
+            files = {target: Path(target).stat().st_size for target, _ in _files(folder) if "/logs/" in target}
+            counts[int(folder.name)], logs[int(folder.name)] = counted(folder), files
+    return Written(counts, logs)
+
+
+def counted(folder: Path) -> int:
+    """`write_bytes` of a process, given as its folder in `/proc`."""
+    lines = (folder / "io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
+
+
+def open_for_writing(home: Path) -> set[str]:
+    """Regular files that these processes hold open for writing, logs and shared memory left out."""
+    found: set[str] = set()
+    for folder in processes(home):
+        with suppress(OSError):
+            found |= {target for target, flags in _files(folder) if flags & (os.O_WRONLY | os.O_RDWR)}
+    return {target for target in found if not _allowed(target)}
+
+
+def processes(home: Path) -> Iterator[Path]:
+    """Folders in `/proc`; others have files of their own: Ray's dashboard, workers that served another application."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            program = (folder / "cmdline").read_bytes()
+            if not (program.startswith(b"ray::ServeReplica:liveanchor") or b"/raylet/raylet" in program):
+                continue
+            if str(home) in (folder / "environ").read_bytes().decode(errors="replace"):
+                yield folder
+
+
+def _files(folder: Path) -> Iterator[tuple[str, int]]:
+    """Regular files that a process holds open, and how."""
+    for link in (folder / "fd").iterdir():
+        with suppress(OSError):
+            target = os.readlink(link)
+            flags = int((folder / "fdinfo" / link.name).read_text().split("flags:")[1].split()[0], 8)
+            if target.startswith("/") and Path(target).is_file():
+                yield target, flags
+
+
+def _allowed(target: str) -> bool:
+    return "/logs/" in target or target.startswith(("/dev/", "/memfd:")) or target.endswith((".lock", " (deleted)"))
