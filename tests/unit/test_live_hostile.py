@@ -29,7 +29,7 @@ OFFER = "/stream/webrtc/offer"
 HIDDEN = "turn-s3cret"
 SETTINGS = SessionHostSettings.model_validate(
     {
-        "live": {"max_sessions": 3, "connect_timeout_s": 4.0, "max_queued_speech_s": 5.0},
+        "live": {"max_sessions": 5, "connect_timeout_s": 4.0, "max_queued_speech_s": 5.0},
         "rtc": {"max_viewers": 1},
         "encoder": {"prefer": "x264", "threads": 1, "live_preset": "ultrafast"},
     }
@@ -143,6 +143,22 @@ def test_offers_of_every_kind_of_wrongness_are_refused_and_leave_nothing(served:
 def test_odd_offers_are_answered_and_end_cleanly(served: Served, sdp: str) -> None:
     for change in ODD.values():
         assert served.client.delete(f"/stream/webrtc/{begin(served, change(sdp))}").status_code == 200
+
+
+def test_twenty_offers_at_once_give_five_sessions_and_fifteen_refusals(served: Served, sdp: str) -> None:
+    before = served.client.get("/stream/webrtc/stats").json()["refused"]
+    url = f"http://127.0.0.1:{served.port}{OFFER}"
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda _: httpx.post(url, json={"sdp": sdp, "drive": "push"}, timeout=30), range(20)))
+    begun = [one for one in answers if one.status_code == 200]
+    refused = [one for one in answers if one.status_code != 200]
+    assert (len(begun), len(refused)) == (5, 15)
+    assert len({one.json()["session_id"] for one in begun}) == 5
+    for one in refused:
+        assert_problem(one, 503, "no_capacity")
+        assert int(one.headers["retry-after"]) > 0
+    stats = served.client.get("/stream/webrtc/stats").json()
+    assert (stats["active"], stats["capacity"], stats["refused"] - before) == (5, 5, 15)
 
 
 def test_what_a_client_says_in_secret_is_in_no_log(served: Served, sdp: str) -> None:
