@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,8 @@ import torch
 from torch import nn
 
 from engines.networks import build
+from engines.networks.ditto.dense_motion import DenseMotion
+from engines.networks.ditto.warp_network import WarpNetwork
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ditto"
 GOLDEN = Path(os.environ["LIVEANCHOR_GOLDEN_DIR"]) / "ditto" if "LIVEANCHOR_GOLDEN_DIR" in os.environ else DATA
@@ -59,6 +62,33 @@ def filled(network: str) -> nn.Module:
     module = build(f"ditto/{network}")
     FILL.fill_module(module, SALT)
     return module.requires_grad_(False)
+
+
+@dataclass(frozen=True)
+class Warped:
+    """One run of the warp network on the inputs of the golden README: what went in, its dense motion, what came out."""
+
+    volume: torch.Tensor
+    source: torch.Tensor
+    driving: torch.Tensor
+    motion: DenseMotion
+    out: torch.Tensor
+
+
+@cache
+def warped() -> Warped:
+    """See `Warped`; run once per process (seconds of CPU), so treat it as read-only."""
+    network = filled("warp_network")
+    assert isinstance(network, WarpNetwork)
+    volume = normal("warp_network/feature_3d", (1, 32, 16, 64, 64))
+    source = uniform("warp_network/kp_source", (1, 21, 3), -0.7, 0.7)
+    driving = source + normal("warp_network/kp_delta", (1, 21, 3), 0.06)
+    seen: list[DenseMotion] = []
+    hook = network.dense_motion_network.register_forward_hook(lambda module, given, made: seen.append(made))
+    with torch.inference_mode():
+        out = network(volume, source, driving)
+    hook.remove()
+    return Warped(volume, source, driving, seen[0], out)
 
 
 def bins(name: str) -> np.ndarray:

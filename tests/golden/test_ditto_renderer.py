@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from engines.networks.ditto.warp_network import WarpNetwork
-from tests.golden.support import FILL, SALT, assert_golden, filled, golden, manifest_shapes, normal, uniform
+from tests.golden.support import FILL, SALT, assert_golden, filled, golden, manifest_shapes, normal, uniform, warped
 
 
 @pytest.fixture(autouse=True)
@@ -48,19 +47,13 @@ def test_stitch_network() -> None:
 
 
 def test_warp_network() -> None:
-    net = filled("warp_network")
-    assert isinstance(net, WarpNetwork)
-    stored = golden("warp_network")
-    volume = normal("warp_network/feature_3d", (1, 32, 16, 64, 64))
-    source = uniform("warp_network/kp_source", (1, 21, 3), -0.7, 0.7)
-    driving = source + normal("warp_network/kp_delta", (1, 21, 3), 0.06)
-    motion = net.dense_motion_network(volume, source, driving)
-    assert_golden(stored, "deformation", motion.deformation, 5e-4)
-    assert_golden(stored, "mask", motion.mask, 5e-4)
-    assert_golden(stored, "occlusion_map", motion.occlusion, 5e-4)
-    assert_golden(stored, "out", net(volume, source, driving), 5e-4)
+    run, stored = warped(), golden("warp_network")
+    assert_golden(stored, "deformation", run.motion.deformation, 5e-4)
+    assert_golden(stored, "mask", run.motion.mask, 5e-4)
+    assert_golden(stored, "occlusion_map", run.motion.occlusion, 5e-4)
+    assert_golden(stored, "out", run.out, 5e-4)
     far = [uniform(f"warp_network/{name}", (1, 21, 3), -1.6, 1.6) for name in ("kp_source_far", "kp_driving_far")]
-    assert_golden(stored, "out_far", net(volume, *far), 5e-4)
+    assert_golden(stored, "out_far", filled("warp_network")(run.volume, *far), 5e-4)
 
 
 def test_decoder() -> None:
