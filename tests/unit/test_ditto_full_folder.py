@@ -23,6 +23,7 @@ from engines.ditto.motion_sampler import MotionSampler
 from engines.home import FACE_DIR_ENV, HOME_ENV, weights_dir
 from engines.torch_runtime import TorchRuntime
 from engines.weights_content import check_content
+from kernels.errors import InvalidInputError
 from pipeline.avatar_store import AvatarStore
 from pipeline.clip_motion import clip_motion, clip_start
 from pipeline.config import SessionSettings
@@ -105,7 +106,8 @@ def test_import_refuses_a_folder_with_a_missing_file(source: Path, tmp_path: Pat
         done = CliRunner().invoke(app, ["weights", "import", str(source)], env={HOME_ENV: str(tmp_path)})
     finally:
         aside.rename(source / file)
-    assert done.exit_code != 0 and Path(file).name in str(done.exception)
+    assert isinstance(done.exception, InvalidInputError), "bad input: exit code 2"
+    assert Path(file).name in str(done.exception) and "\n" not in str(done.exception)
     assert not weights_dir("ditto", tmp_path).exists()
 
 
