@@ -32,9 +32,9 @@ class AudioFeaturesReplica:
         model = settings.model
         self._family = find_family(model.family)
         self._stage = self._family.load_audio(model.weights_dir, take_place(model), model.threads, model.runtime)
-        self._stage.windows([(np.zeros(self._stage.window_samples, np.float32), 0)])
+        self._probe()
         self._worker: StageWorker[Item, FeatureRows] = StageWorker(
-            "audio_features", self._batch, lambda rows: len(rows.rows) // ROWS_PER_FRAME, settings
+            "audio_features", self._batch, lambda rows: len(rows.rows) // ROWS_PER_FRAME, settings, self._probe
         )
 
     def facts(self) -> AudioFacts:
@@ -51,9 +51,13 @@ class AudioFeaturesReplica:
         """Counters of this replica."""
         return self._worker.stats()
 
-    def check_health(self) -> None:
+    async def check_health(self) -> None:
         """See `StageWorker.check`."""
-        self._worker.check()
+        await self._worker.check()
+
+    def _probe(self) -> None:
+        """A window of silence."""
+        self._stage.windows([(np.zeros(self._stage.window_samples, np.float32), 0)])
 
     def _batch(self, items: Sequence[Item]) -> list[FeatureRows | LiveAnchorError]:
         results: dict[int, FeatureRows | LiveAnchorError] = {}

@@ -33,7 +33,7 @@ class MotionDiffusionReplica:
         self._stage = self._family.load_motion(model.weights_dir, take_place(model), model.runtime)
         self._stage.probe()
         self._worker: StageWorker[MotionItem, Answer] = StageWorker(
-            "motion_diffusion", self._stage.steps, lambda answer: len(answer[0].motion), settings
+            "motion_diffusion", self._stage.steps, lambda answer: len(answer[0].motion), settings, self._stage.probe
         )
 
     def facts(self) -> MotionFacts:
@@ -49,6 +49,6 @@ class MotionDiffusionReplica:
         """Counters of this replica."""
         return self._worker.stats()
 
-    def check_health(self) -> None:
+    async def check_health(self) -> None:
         """See `StageWorker.check`."""
-        self._worker.check()
+        await self._worker.check()

@@ -13,7 +13,7 @@ from deployments.placement import take_place
 from deployments.stage_worker import StageWorker
 from kernels.errors import LiveAnchorError
 from pipeline.behaviour import behaviour_of
-from pipeline.families import AvatarMaker, find_family
+from pipeline.families import find_family
 from pipeline.stages import RenderRequest
 from pipeline.types import CropBatch, MotionChunk, Nv12RectBatch
 
@@ -42,9 +42,10 @@ class RendererReplica:
         self._stage = family.load_renderer(
             self._store.get, model.weights_dir, take_place(model), settings.cache_bytes, model.runtime
         )
-        self._probe(family.avatar_maker(model.weights_dir))
+        self._maker = family.avatar_maker(model.weights_dir)
+        self._probe()
         self._worker: StageWorker[_Work, Nv12RectBatch | CropBatch] = StageWorker(
-            "renderer", self._batch, len, settings
+            "renderer", self._batch, len, settings, self._probe
         )
 
     async def render(self, request: RenderRequest, context: CallContext) -> Nv12RectBatch:
@@ -63,9 +64,9 @@ class RendererReplica:
         """Counters of this replica; `warm` lists the prepared avatars."""
         return self._worker.stats(self._stage.warm_avatars())
 
-    def check_health(self) -> None:
+    async def check_health(self) -> None:
         """See `StageWorker.check`."""
-        self._worker.check()
+        await self._worker.check()
 
     def _batch(self, items: Sequence[_Work]) -> list[Nv12RectBatch | CropBatch | LiveAnchorError]:
         return [self._one(item) for item in items]
@@ -76,7 +77,8 @@ class RendererReplica:
         except LiveAnchorError as error:
             return error
 
-    def _probe(self, maker: AvatarMaker) -> None:
-        avatar = default_of(self._store, maker)
+    def _probe(self) -> None:
+        """One frame of the default presenter."""
+        avatar = default_of(self._store, self._maker)
         idle = behaviour_of(avatar).idle(0, 0, 1)
         self._stage.render(RenderRequest(avatar.avatar_id, MotionChunk(idle, 0), None, 25, "bt709"))

@@ -47,7 +47,9 @@ class RifeReplica:
         name = self._stage.network if self._stage is not None else network_name(settings.rife) or ""
         self._facts = RifeFacts(self._stage is not None, reason, name, device)
         _log.info("interpolator", interpolates=self._facts.interpolates, network=name, device=device, reason=reason)
-        self._worker: StageWorker[RifeItem, Nv12RectBatch] = StageWorker("rife", self._batch, len, settings)
+        self._worker: StageWorker[RifeItem, Nv12RectBatch] = StageWorker(
+            "rife", self._batch, len, settings, self._probe
+        )
 
     def facts(self) -> RifeFacts:
         """Which network runs, or why none does."""
@@ -69,15 +71,19 @@ class RifeReplica:
         """Counters of this replica; `warm` names the network."""
         return self._worker.stats((self._facts.network,) if self._facts.interpolates else ())
 
-    def check_health(self) -> None:
+    async def check_health(self) -> None:
         """See `StageWorker.check`."""
-        self._worker.check()
+        await self._worker.check()
 
     def _load(self, settings: RifeStageSettings, device: str) -> Rife:
         family, store = find_family(settings.model.family), open_avatar_store(settings.avatars)
         stage = load_rife(settings.rife, lambda network: family.tail(store.get, network, settings.cache_bytes), device)
         stage.probe()
         return stage
+
+    def _probe(self) -> None:
+        if self._stage is not None:
+            self._stage.probe()
 
     def _batch(self, items: Sequence[RifeItem]) -> list[Nv12RectBatch | LiveAnchorError]:
         assert self._stage is not None  # noqa: S101 - no item gets here without one

@@ -16,7 +16,7 @@ from deployments.calls import CallContext, StageStats
 from deployments.config import StageSettings
 from deployments.errors import StageFailedError
 from deployments.metrics import StageMetrics
-from kernels.errors import LiveAnchorError
+from kernels.errors import LiveAnchorError, first_line
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,6 +35,7 @@ class StageWorker(Generic[Item, Result]):
         run: Takes a batch, gives one result or typed error per item; called in the thread.
         frames_of: Frames in a result, for the counters.
         settings: Batch size, queue length, when a batch counts as stuck.
+        probe: A tiny inference; called in the thread.
         clock: Monotonic seconds.
     """
 
@@ -44,17 +45,20 @@ class StageWorker(Generic[Item, Result]):
         run: Callable[[Sequence[Item]], Sequence[Result | LiveAnchorError]],
         frames_of: Callable[[Result], int],
         settings: StageSettings,
+        probe: Callable[[], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stage = stage
         self._run = run
         self._frames_of = frames_of
         self._settings = settings
+        self._probe = probe
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=stage)
         self._metrics = StageMetrics(stage)
         self._calls = 0
         self._running_since: float | None = None
+        self._suspect = False
         self._batcher: Batcher[Item, Result] = Batcher(
             stage,
             self._run_batch,
@@ -73,15 +77,25 @@ class StageWorker(Generic[Item, Result]):
         self._metrics.frames_made(self._frames_of(result))
         return result
 
-    def check(self) -> None:
-        """The cheap health check.
+    async def check(self) -> None:
+        """The health check: cheap, but a tiny inference once a batch has failed in a way that nobody foresaw.
 
         Raises:
-            StageFailedError: A batch has been running for too long; a fresh replica is the only cure.
+            StageFailedError: A batch has been running for too long, or not even the tiny inference works, as on a GPU whose context
+                is lost; a fresh replica is the only cure.
         """
         since = self._running_since
         if since is not None and self._clock() - since > self._settings.stuck_after_s:
             raise StageFailedError(self._stage, f"a batch has been running for {self._clock() - since:.0f} s")
+        if not self._suspect:
+            return
+        loop = asyncio.get_running_loop()
+        [outcome] = await asyncio.gather(loop.run_in_executor(self._thread, self._probe), return_exceptions=True)
+        if isinstance(outcome, LiveAnchorError) and outcome.retryable:
+            return  # a store that is away says nothing about the model; it is asked again
+        if isinstance(outcome, BaseException):
+            raise StageFailedError(self._stage, f"not even its own test works: {first_line(outcome)}") from outcome
+        self._suspect = False
 
     def stats(self, warm: Sequence[str] = ()) -> StageStats:
         """Counters since the start."""
@@ -103,7 +117,11 @@ class StageWorker(Generic[Item, Result]):
 
     async def _run_batch(self, items: Sequence[Item]) -> Sequence[Result | LiveAnchorError]:
         self._running_since = self._clock()
+        suspect = True
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, items)
+            outcomes = await asyncio.get_running_loop().run_in_executor(self._thread, self._run, items)
+            suspect = False
+            return outcomes
         finally:
             self._running_since = None
+            self._suspect = suspect

@@ -40,7 +40,7 @@ def test_a_cpu_says_that_it_will_not_and_what_to_do() -> None:
         asyncio.run(one.pictures(REQUEST, grey(2), None, CONTEXT))
     with pytest.raises(InvalidInputError, match=r"50.*allow_cpu"):
         check_rate(50, facts)
-    one.check_health()
+    asyncio.run(one.check_health())
 
 
 def test_without_weights_it_says_which_and_sessions_at_25_run_on(

@@ -28,6 +28,10 @@ def context(session: str) -> CallContext:
     return CallContext(session, 60_000.0)
 
 
+def not_called() -> None:
+    raise AssertionError("a healthy worker is not probed")
+
+
 def test_batches_run_in_one_thread_and_are_counted() -> None:
     threads: set[str] = set()
     started = threading.Event()
@@ -41,7 +45,7 @@ def test_batches_run_in_one_thread_and_are_counted() -> None:
 
     async def go() -> StageWorker[int, int]:
         worker: StageWorker[int, int] = StageWorker(
-            "test", run, lambda result: result, StageSettings(batch=BatchSettings(max_size=4))
+            "test", run, lambda result: result, StageSettings(batch=BatchSettings(max_size=4)), not_called
         )
         calls = [asyncio.create_task(worker.call(item, context(str(item)))) for item in (1, 2, -3, 4)]
         await asyncio.to_thread(started.wait, 10)
@@ -78,19 +82,69 @@ def test_a_batch_that_never_ends_makes_the_replica_unhealthy() -> None:
 
     async def go() -> None:
         worker: StageWorker[int, int] = StageWorker(
-            "test", run, lambda result: 1, StageSettings(stuck_after_s=30), clock
+            "test", run, lambda result: 1, StageSettings(stuck_after_s=30), not_called, clock
         )
-        worker.check()
+        await worker.check()
         call = asyncio.create_task(worker.call(1, context("a")))
         await asyncio.to_thread(started.wait, 10)
         clock.now += 29
-        worker.check()
+        await worker.check()
         clock.now += 2
         with pytest.raises(StageFailedError, match="31 s"):
-            worker.check()
+            await worker.check()
         hold.set()
         assert await call == 1
-        worker.check()
+        await worker.check()
+
+    asyncio.run(go())
+
+
+class Away(LiveAnchorError):
+    """Something that a probe needs is not there at the moment."""
+
+    retryable = True
+
+
+def test_a_model_that_is_broken_for_good_makes_the_replica_unhealthy() -> None:
+    """As after an illegal memory access on a GPU: every call fails at once, nothing is ever stuck."""
+    probed: list[str] = []
+    faults: list[Exception] = [
+        ZeroDivisionError("CUDA error: illegal memory access\nmore"),
+        Away(),
+        ZeroDivisionError(),
+    ]
+
+    def run(items: Sequence[int]) -> list[int | LiveAnchorError]:
+        if 0 in items:
+            raise ZeroDivisionError
+        return [InvalidInputError("item", "-1", "positive") if item < 0 else item for item in items]
+
+    def probe() -> None:
+        probed.append(threading.current_thread().name)
+        if faults:
+            raise faults.pop(0)
+
+    async def go() -> None:
+        worker: StageWorker[int, int] = StageWorker("test", run, lambda result: 1, StageSettings(), probe)
+        with pytest.raises(InvalidInputError):
+            await worker.call(-1, context("a"))
+        await worker.check()
+        assert not probed, "what a caller did wrong says nothing about the model"
+        with pytest.raises(StageFailedError):
+            await worker.call(0, context("a"))
+        with pytest.raises(StageFailedError, match="its own test works: CUDA error: illegal memory access$"):
+            await worker.check()
+        await worker.check()
+        with pytest.raises(StageFailedError, match="ZeroDivisionError"):
+            await worker.check()
+        await worker.check()
+        await worker.check()
+        assert len(probed) == 4 and all(name.startswith("test") for name in probed), "healed: not asked any more"
+        with pytest.raises(StageFailedError):
+            await worker.call(0, context("a"))
+        assert await worker.call(7, context("a")) == 7
+        await worker.check()
+        assert len(probed) == 4, "a batch that works is as good as a probe"
 
     asyncio.run(go())
 
