@@ -1,4 +1,4 @@
-"""The stage deployments of `mini` without a cluster: the inference that makes them ready is the one that the health check repeats."""
+"""The stage deployments of `mini` without a cluster: the inference that makes them ready is also what the health check repeats."""
 
 from __future__ import annotations
 
