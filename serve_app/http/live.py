@@ -18,7 +18,7 @@ from serve_app.http.live_host import LiveHost
 from serve_app.http.openapi import problems
 from serve_app.http.services import Services
 
-LIVE_PROBLEMS: Final = (400, 404, 410, 500, 503)
+LIVE_PROBLEMS: Final = (400, "session_not_found", "session_ended", 500, 503)
 
 
 class IceServerAnswer(BaseModel):
@@ -188,18 +188,30 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         await host.candidates(session_id, found)
         return Response(status_code=204)
 
-    @router.get("/{session_id}/stats", summary="One live session", responses=problems(404, 410, 500, 503))
+    @router.get(
+        "/{session_id}/stats",
+        summary="One live session",
+        responses=problems("session_not_found", "session_ended", 500, 503),
+    )
     async def session_stats(session_id: str) -> SessionStats:
         """State, rates, queues, offsets, losses, latency percentiles."""
         return _session(await host.session_stats(session_id))
 
-    @router.post("/{session_id}/interrupt", summary="Stop speaking", responses=problems(404, 410, 500, 503))
+    @router.post(
+        "/{session_id}/interrupt",
+        summary="Stop speaking",
+        responses=problems("session_not_found", "session_ended", 500, 503),
+    )
     async def interrupt(session_id: str) -> InterruptAnswer:
         """Sound and mouth stop, queued speech is dropped. Where nobody speaks, nothing happens and the answer says so."""
         found = await host.interrupt(session_id)
         return InterruptAnswer(epoch=found.epoch, position_s=found.position_s, utterance_id=found.utterance_id)
 
-    @router.delete("/{session_id}", summary="End a live session", responses=problems(404, 410, 500, 503))
+    @router.delete(
+        "/{session_id}",
+        summary="End a live session",
+        responses=problems("session_not_found", "session_ended", 500, 503),
+    )
     async def delete(session_id: str) -> Response:
         """Frees everything that it held before it answers. A second time: 410."""
         await host.end(session_id)

@@ -38,7 +38,7 @@ def live_event_routes(services: Services, host: LiveHost) -> APIRouter:
         "/{session_id}/events",
         response_class=Response,
         summary="Events of a live session",
-        responses=_answer() | problems(404, 410, 422, 500, 503),
+        responses=_answer() | problems("session_not_found", "session_ended", 422, 500, 503),
         openapi_extra={"parameters": [_LAST_EVENT]},
     )
     async def events(session_id: str, request: Request) -> Response:

@@ -94,7 +94,7 @@ def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:
         "/{session_id}/speak",
         status_code=202,
         summary="Let a session speak an audio file",
-        responses=problems(400, 404, 408, 409, 410, 413, 415, 422, 500, 503),
+        responses=problems(400, "session_not_found", 408, 409, "session_ended", 413, 415, 422, 500, 503),
         openapi_extra=_speech_body(),
     )
     async def speak(session_id: str, request: Request) -> SpokenAnswer:

@@ -33,7 +33,7 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
         status_code=201,
         response_class=Response,
         summary="Watch a live session (WHEP)",
-        responses=_answer() | problems(400, 404, 406, 408, 410, 413, 415, 422, 500, 503),
+        responses=_answer() | problems(400, "session_not_found", 406, 408, "session_ended", 413, 415, 422, 500, 503),
         openapi_extra={"requestBody": {"required": True, "content": {SDP: {"schema": {"type": "string"}}}}},
     )
     async def view(session_id: str, request: Request) -> Response:
@@ -57,7 +57,10 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
         return response
 
     @router.delete(
-        "/{session_id}/{viewer_id}", status_code=200, summary="Stop watching", responses=problems(404, 410, 500, 503)
+        "/{session_id}/{viewer_id}",
+        status_code=200,
+        summary="Stop watching",
+        responses=problems("session_not_found", "session_ended", 500, 503),
     )
     async def leave(session_id: str, viewer_id: str) -> Response:
         """A viewer that is gone already is no error."""
@@ -68,7 +71,7 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
         "/{session_id}/{viewer_id}",
         status_code=204,
         summary="More ICE candidates of a viewer",
-        responses=problems(400, 404, 408, 410, 413, 415, 422, 500, 503),
+        responses=problems(400, "session_not_found", 408, "session_ended", 413, 415, 422, 500, 503),
         openapi_extra=candidates_body(),
     )
     async def trickle(session_id: str, viewer_id: str, request: Request) -> Response:

@@ -467,6 +467,13 @@ def test_openapi_is_complete(served: Served) -> None:
                     content = answer["content"]["application/problem+json"]
                     assert content["schema"] == {"$ref": "#/components/schemas/Problem"}
                     assert content["example"]["status"] == int(status)
+    for path, method, code in (
+        ("/avatars/{avatar_id}", "get", "avatar_not_found"),
+        ("/results/{result_id}", "get", "result_not_found"),
+        ("/stream/webrtc/{session_id}", "delete", "session_not_found"),
+    ):
+        answers = spec["paths"][path][method]["responses"]
+        assert answers["404"]["description"] == KINDS[code].title
     text = json.dumps(spec)
     for reference in re.findall(r'"#/components/schemas/(\w+)"', text):
         assert reference in spec["components"]["schemas"]
