@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from deployments.config import (
@@ -252,7 +252,7 @@ def load_config(path: Path | None = None) -> AppConfig:
     """Read settings from YAML, with environment variables on top.
 
     Args:
-        path: A YAML file whose top level are AppConfig's fields; None for defaults.
+        path: A YAML file whose top level are AppConfig's fields, not one for `serve deploy`; None for defaults.
 
     Raises:
         InvalidInputError: Not YAML, or a setting or variable is unknown, unreadable or out of range; the message names it.
@@ -269,6 +269,11 @@ def load_config(path: Path | None = None) -> AppConfig:
             raise InvalidInputError(
                 str(strange[0]), "a setting of that name", ", ".join(sorted(AppConfig.model_fields))
             )
+        if ray_serve := [key for key in ("applications", "args") if key in values]:
+            allowed = (
+                "the settings alone, as serve_config.yaml has them under args:; the whole file is for `serve deploy`"
+            )
+            raise InvalidInputError(ray_serve[0], "a file for Ray Serve", allowed)
     try:
         return AppConfig.model_validate(values)
     except ValidationError as error:
@@ -276,8 +281,22 @@ def load_config(path: Path | None = None) -> AppConfig:
         if isinstance(cause := first.get("ctx", {}).get("error"), SettingsError):
             raise _unreadable_variable(str(cause)) from error
         field = ".".join(str(part) for part in first["loc"]) or "config"
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(sorted(_settings_beside(first["loc"])))
+            raise InvalidInputError(field, "a setting of that name", known) from error
         allowed = first["msg"].removeprefix("Value error, ")
         raise InvalidInputError(field, repr(first["input"])[:200], allowed) from error
+
+
+def _settings_beside(path: tuple[int | str, ...]) -> list[str]:
+    """The settings of the group in which the last name of `path` was looked for."""
+    group: type[BaseModel] = AppConfig
+    for name in path[:-1]:
+        found = group.model_fields[str(name)].annotation
+        if not (isinstance(found, type) and issubclass(found, BaseModel)):
+            return []
+        group = found
+    return list(group.model_fields)
 
 
 def _unreadable_variable(said: str) -> InvalidInputError:

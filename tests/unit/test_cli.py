@@ -128,6 +128,32 @@ def test_a_bad_configuration_is_one_line_that_names_the_setting_and_code_2(
     assert len(lines) == 1 and names in lines[0] and "allowed" in lines[0]
 
 
+@pytest.mark.parametrize(
+    ("yaml", "says"),
+    [
+        ("limits: {max_audio: 3}", ("limits.max_audio", "max_audio_s", "max_upload_bytes")),
+        ("deployments: {renderer: {replicas: 3}}", ("deployments.renderer.replicas", "max_replicas")),
+        ("limit: {max_audio_s: 3}", ("limit:", "limits", "stores")),
+        ("applications: [{args: {}}]", ("args:", "serve deploy")),
+        ("args: {limits: {max_audio_s: 3}}", ("args:", "serve deploy")),
+    ],
+)
+def test_an_unknown_setting_is_answered_with_the_known_ones(
+    yaml: str,
+    says: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("ray.serve")
+    path = tmp_path / "c.yaml"
+    path.write_text(yaml)
+    assert run_main(monkeypatch, "serve", "--config", str(path)) == 2
+    line = capsys.readouterr().err
+    assert "Extra inputs" not in line
+    assert all(part in line for part in says), line
+
+
 @pytest.mark.parametrize("arguments", [["generate"], ["nonsense"], ["generate", "--seed", "-1"], ["bench", "nope"]])
 def test_wrong_usage_is_code_2(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_main(monkeypatch, *arguments) == 2
