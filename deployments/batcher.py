@@ -98,6 +98,7 @@ class Batcher(Generic[Item, Result]):
         self._clock = clock
         self._observer: BatchObserver = observer or SilentObserver()
         self._sessions: dict[str, deque[_Entry[Item, Result]]] = {}
+        self._running: list[_Entry[Item, Result]] = []
         self._queued = 0
         self._sequence = 0
         self._worker: asyncio.Task[None] | None = None
@@ -176,12 +177,15 @@ class Batcher(Generic[Item, Result]):
 
     async def _execute(self, batch: list[_Entry[Item, Result]]) -> None:
         started = self._clock()
+        self._running = batch
         try:
             outcomes = await self._outcomes([entry.item for entry in batch])
         except asyncio.CancelledError:
             for entry in batch:
                 self._fail(entry, StageFailedError(self._stage, "the stage is shutting down"), "failed")
             raise
+        finally:
+            self._running = []
         self._observer.batch_done([started - entry.arrived for entry in batch], self._clock() - started)
         for entry, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, LiveAnchorError):
@@ -206,7 +210,8 @@ class Batcher(Generic[Item, Result]):
 
     def _drop_older_epochs(self, session_id: str, epoch: int) -> None:
         queue = list(self._sessions.get(session_id, ()))
-        newest = max((entry.epoch for entry in queue), default=epoch)
+        running = [entry for entry in self._running if entry.session_id == session_id]
+        newest = max((entry.epoch for entry in (*queue, *running)), default=epoch)
         if newest > epoch:
             self._observer.dropped("stale")
             raise StaleEpochError(session_id, epoch, newest)

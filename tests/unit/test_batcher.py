@@ -352,6 +352,27 @@ def test_an_interruption_drops_queued_work_of_older_epochs() -> None:
     asyncio.run(go())
 
 
+def test_a_straggler_of_an_older_epoch_is_dropped_while_the_newer_one_runs() -> None:
+    """Calls of one session may overtake each other on their way."""
+
+    async def go() -> None:
+        model, ears = Model(), Ears()
+        batcher = make(model, ears=ears)
+        model.gate = asyncio.Semaphore(0)
+        new = start(batcher.submit("new", session_id="s", remaining_ms=1000, epoch=2))
+        await settle()
+        with pytest.raises(StaleEpochError):
+            await batcher.submit("straggler", session_id="s", remaining_ms=1000, epoch=1)
+        same = start(batcher.submit("same", session_id="s", remaining_ms=1000, epoch=2))
+        other = start(batcher.submit("other", session_id="o", remaining_ms=1000, epoch=0))
+        await settle()
+        open_gate(model)
+        assert await asyncio.gather(new, same, other) == ["NEW", "SAME", "OTHER"]
+        assert ears.drops == ["stale"]
+
+    asyncio.run(go())
+
+
 def test_a_full_queue_refuses_the_next_and_recovers() -> None:
     async def go() -> None:
         model, ears = Model(), Ears()
