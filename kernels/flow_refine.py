@@ -162,6 +162,30 @@ def upsampled(head: Head) -> Tensor:
     return grid if head.up == 1 else F.interpolate(grid, scale_factor=head.up, mode="bilinear", align_corners=False)
 
 
+def local_mean(grid: Tensor, window: int) -> Tensor:
+    """Mean over the `window` x `window` (odd) points around each of (n, c, h, w); at the edges over those that exist."""
+    return grid if window == 1 else F.avg_pool2d(grid, window, 1, window // 2, count_include_pad=False)
+
+
+def averaged(head: Head, window: int) -> Head:
+    """The head whose every channel is the `local_mean` over its grid, across cells; plain torch on any device, float32 inside.
+
+    Raises:
+        InvalidInputError: A window that is even or below 1.
+    """
+    if window < 1 or window % 2 == 0:
+        raise InvalidInputError("window", str(window), "an odd number")
+    if window == 1:
+        return head
+    n, h, w, _ = head.values.shape
+    sub, channels = head.sub, head.channels
+    cells = head.values.reshape(n, h, w, sub, sub, channels).permute(0, 5, 1, 3, 2, 4)
+    grid = cells.to(torch.float32, memory_format=torch.contiguous_format).reshape(n, channels, h * sub, w * sub)
+    mean = local_mean(grid, window).reshape(n, channels, h, sub, w, sub).permute(0, 2, 4, 3, 5, 1)
+    values = mean.to(head.values.dtype, memory_format=torch.contiguous_format).reshape(head.values.shape)
+    return Head(values, head.up, sub, channels)
+
+
 def _planes(side: Tensor) -> Tensor:
     return side.permute(0, 3, 1, 2).float()
 

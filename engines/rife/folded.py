@@ -19,7 +19,7 @@ from engines.networks.rife.blocks import SLOPE, IFBlock, PlainEncoder, PReluBloc
 from engines.networks.rife.ifnet import IFNet
 from kernels.conv3x3 import Conv3x3, conv3x3, make_conv3x3
 from kernels.errors import InvalidInputError
-from kernels.flow_refine import INPUT_CHANNELS, SIDE_CHANNELS, Head, fuse, refine_input
+from kernels.flow_refine import INPUT_CHANNELS, SIDE_CHANNELS, Head, averaged, fuse, refine_input
 
 _HALVES: Final = ({0: 1, -1: 3}, {0: 2, 1: 0})
 """Half of a cell -> {offset of the input: row of the 4 x 4 kernel} of a transposed convolution of stride 2 and padding 1."""
@@ -77,12 +77,14 @@ class FoldedIFNet:
         blocks: Coarse to fine.
         multiple: Sizes are padded to a multiple of this.
         logits_add: Whether fusion logits accumulate.
+        window: What the last block says is averaged over this many grid points a side.
     """
 
     encoder: tuple[Conv3x3, ...]
     blocks: tuple[FoldedBlock, ...]
     multiple: int
     logits_add: bool
+    window: int = 1
     dtype: torch.dtype = field(default=torch.float32)
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> FoldedIFNet:
@@ -103,7 +105,7 @@ class FoldedIFNet:
             )
             for block in self.blocks
         )
-        return FoldedIFNet(moved(self.encoder), blocks, self.multiple, self.logits_add, dtype)
+        return FoldedIFNet(moved(self.encoder), blocks, self.multiple, self.logits_add, self.window, dtype)
 
     def padded(self, height: int, width: int) -> tuple[int, int]:
         """Size of the sides of a frame."""
@@ -126,6 +128,7 @@ class FoldedIFNet:
         for block in self.blocks:
             x = refine_input(before, after, times, heads, block.scale, logits_add=self.logits_add)
             heads.append(block.run(x))
+        heads[-1] = averaged(heads[-1], self.window)
         return fuse(before, after, heads, height, width, logits_add=self.logits_add)
 
 
@@ -147,7 +150,7 @@ def fold(network: IFNet) -> FoldedIFNet:
         block = getattr(network, f"block{index}")
         blocks.append(_fold_block(block, network, scale, first=index == 0, last=index + 1 == len(scales)))
     encoder = _fold_encoder(getattr(network, "encode", None))
-    return FoldedIFNet(encoder, tuple(blocks), network.multiple, network.layout.mask_adds)
+    return FoldedIFNet(encoder, tuple(blocks), network.multiple, network.layout.mask_adds, network.layout.window)
 
 
 def _fold_block(block: Any, network: IFNet, scale: int, *, first: bool, last: bool) -> FoldedBlock:

@@ -7,7 +7,16 @@ import torch
 
 from kernels.backward_warp import backward_warp
 from kernels.errors import InvalidInputError, ShapeError
-from kernels.flow_refine import Head, flow_and_logit, fuse, fuse_torch, refine_input, refine_input_torch
+from kernels.flow_refine import (
+    Head,
+    averaged,
+    flow_and_logit,
+    fuse,
+    fuse_torch,
+    refine_input,
+    refine_input_torch,
+    upsampled,
+)
 from tests.unit.triton_support import DEVICES, assert_close
 
 
@@ -48,6 +57,19 @@ def test_logits_add_or_replace(add: bool) -> None:
     _, logit = flow_and_logit(heads, add)
     alone = [flow_and_logit([head], add)[1] for head in heads]
     torch.testing.assert_close(logit, alone[0] + alone[1] if add else alone[1])
+
+
+@pytest.mark.parametrize(("channels", "sub"), [(8, 4), (16, 4), (8, 2)])
+def test_a_head_is_averaged_over_its_grid_across_cells(channels: int, sub: int) -> None:
+    [head] = heads_of(2, 16, 24, (1,), channels, sub)
+    grid, mean = upsampled(head), upsampled(averaged(head, 5))
+    torch.testing.assert_close(mean[:, :, 7, 8], grid[:, :, 5:10, 6:11].mean((2, 3)))
+    torch.testing.assert_close(mean[:, :, 0, -1], grid[:, :, :3, -3:].mean((2, 3)))
+    assert averaged(head, 1) is head
+    half = averaged(Head(head.values.half(), 1, sub, channels), 3)
+    assert half.values.dtype == torch.float16 and half.values.is_contiguous()
+    with pytest.raises(InvalidInputError, match="window"):
+        averaged(head, 4)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 5), (4, 1)])

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.errors import InvalidInputError
+from kernels.flow_refine import local_mean
 
 SLOPE: Final = 0.2
 RESIDUALS_PER_BLOCK: Final = 8
@@ -41,12 +42,16 @@ class IFBlock(nn.Module):
         in_channels: Channels of the input with the flow appended.
         channels: Width inside.
         carried: Feature channels returned for the next block, 0 or 8.
+
+    Attributes:
+        window: What the block says is averaged over this many grid points a side, odd; 1 leaves it as it is.
     """
 
     def __init__(self, in_channels: int, channels: int, carried: int) -> None:
         super().__init__()
         head = HEAD_CHANNELS if not carried else FLOW_CHANNELS + 1 + carried
         self.carried = carried
+        self.window = 1
         self.conv0 = nn.Sequential(_down(in_channels, channels // 2), _down(channels // 2, channels))
         self.convblock = nn.Sequential(*(ScaledResidual(channels) for _ in range(RESIDUALS_PER_BLOCK)))
         self.lastconv = nn.Sequential(nn.ConvTranspose2d(channels, 4 * head, 4, 2, 1), nn.PixelShuffle(2))
@@ -63,7 +68,7 @@ class IFBlock(nn.Module):
             Change of flow (B, 4, H, W), logit (B, 1, H, W), carried features (B, carried, H, W) or None.
         """
         small = block_input(x, flow, scale)
-        out = resize(self.lastconv(self.convblock(self.conv0(small))), scale)
+        out = resize(local_mean(self.lastconv(self.convblock(self.conv0(small))), self.window), scale)
         features = out[:, FLOW_CHANNELS + 1 :] if self.carried else None
         return out[:, :FLOW_CHANNELS] * scale, out[:, FLOW_CHANNELS : FLOW_CHANNELS + 1], features
 
