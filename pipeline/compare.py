@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 F32 = NDArray[np.float32]
 U8 = NDArray[np.uint8]
 COLOUR_TAGS = {1: "bt709", 2: "untagged", 5: "bt601", 6: "bt601"}
+SAME_RATE = 0.005
+"""Average rates that differ by less of the larger are the same rate, read from files of different ends."""
 FULL_RANGE = 2
 """FFmpeg's AVCOL_RANGE_JPEG."""
 MOUTH_SEARCH_FRAMES = 250
@@ -192,6 +194,9 @@ def _summary(facts: list[VideoFacts], identical: bool, psnr_db: float | None, ne
     parts = []
     if facts[0].frames != facts[1].frames:
         parts.append(f"{facts[0].frames} frames against {facts[1].frames}")
+    rates = facts[0].fps, facts[1].fps
+    if min(rates) > 0 and abs(rates[0] - rates[1]) > SAME_RATE * max(rates):
+        parts.append(f"{rates[0]:.4g} frames/s against {rates[1]:.4g}, so equal numbers are other moments")
     if facts[0].colour != facts[1].colour or facts[0].full_range != facts[1].full_range:
         parts.append(f"colour tags {facts[0].colour} against {facts[1].colour}")
     parts.append("common frames equal" if psnr_db is None else f"PSNR {psnr_db:.2f} dB")

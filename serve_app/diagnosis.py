@@ -74,7 +74,12 @@ def _mini() -> Finding:
 def _face() -> Finding:
     folder = face_weights_dir()
     if not any(folder.glob("*.tflite")):
-        return Finding("face landmarks", "optional", "not pulled", "to register photos: liveanchor weights pull face")
+        return Finding(
+            "face landmarks",
+            "optional",
+            "not pulled",
+            "the first portrait fetches them; now: liveanchor weights pull face",
+        )
     return Finding("face landmarks", "ok", str(folder))
 
 

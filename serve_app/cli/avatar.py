@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from serve_app.cli.console import existing_file, stdout
+from serve_app.cli.console import existing_file, stderr, stdout
 
 app = typer.Typer(help="Register, list and remove presenters.", no_args_is_help=True)
 
@@ -36,8 +36,12 @@ def list_avatars() -> None:
     """
     from pipeline.local import avatar_store
 
+    found = avatar_store().list()
+    if not found:
+        stderr.print("no presenters yet: liveanchor avatar register; without --avatar the default presenter speaks")
+        return
     table = Table("id", "name", "family", "canvas")
-    for entry in avatar_store().list():
+    for entry in found:
         table.add_row(entry.avatar_id, entry.name, entry.family, f"{entry.width}x{entry.height}")
     stdout.print(table)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
+from kernels.errors import InvalidInputError
 from serve_app.cli.console import existing_file, stdout
+
+SHOWN_SPIKES = 10
 
 
 def compare(
@@ -17,18 +20,38 @@ def compare(
     second: Annotated[Path, typer.Argument(metavar="B.mp4", help="The video after.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
 ) -> None:
-    """Compare two videos frame by frame: differences, spikes, PSNR, dark mouth pixels.
+    """Compare two videos of one size frame by frame: differences, spikes, PSNR, dark mouth pixels.
+
+    Differences are in luma levels (0 to 255). A spike is a frame that jumps out of its neighbourhood.
 
     Example: liveanchor compare before.mp4 after.mp4 --json
     """
     from pipeline.compare import compare_videos
 
-    report = compare_videos(existing_file(first, "A.mp4"), existing_file(second, "B.mp4")).to_json()
+    try:
+        report = compare_videos(existing_file(first, "A.mp4"), existing_file(second, "B.mp4")).to_json()
+    except InvalidInputError as error:
+        error.field = {"first": "A.mp4", "second": "B.mp4"}.get(error.field, error.field)
+        raise
     if as_json:
         stdout.print_json(json.dumps(report))
         return
     table = Table("measure", "value")
     for name, value in report.items():
-        if not isinstance(value, list | dict):
-            table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
+        if (text := _in_words(name, value)) is not None:
+            table.add_row(name, text)
     stdout.print(table)
+
+
+def _in_words(name: str, value: Any) -> str | None:
+    """A cell of the table; None for what has a number for every frame, which only JSON shows."""
+    if name in ("first", "second"):
+        return f"{value['width']}x{value['height']}, {value['frames']} frames, {value['fps']:.4g} a second"
+    if name.startswith("spikes"):
+        frames = ", ".join(str(spike["frame"]) for spike in value[:SHOWN_SPIKES])
+        return f"{len(value)} (frames {frames}{', ...' if len(value) > SHOWN_SPIKES else ''})" if value else "none"
+    if isinstance(value, list | dict):
+        return None
+    if value is None:
+        return "nothing differs" if name.startswith("psnr") else "none"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

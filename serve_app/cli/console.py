@@ -31,6 +31,7 @@ def progress() -> Progress:
         TimeRemainingColumn(),
         console=stderr,
         transient=True,
+        disable=not stderr.is_interactive,
     )
 
 

@@ -92,7 +92,7 @@ def list_engines(
     Example: liveanchor engine list
     """
     from engines.tensorrt.cache import EngineCache
-    from engines.tensorrt.catalogue import CATALOGUE
+    from engines.tensorrt.catalogue import CATALOGUE, HUBERT
 
     if known:
         rows = [
@@ -104,6 +104,8 @@ def list_engines(
             }
             for name, spec in CATALOGUE.items()
         ]
+        about = "speech -> features, from its ONNX file; float32 in and out"
+        rows.append({"engine": HUBERT, "type": "float16", "batch": "as its file", "what": about})
     else:
         rows = [
             {

@@ -42,8 +42,9 @@ def generate(
 ) -> None:
     """Make a talking mp4 and print its path.
 
-    Without --local the work goes through the Ray graph: the LiveAnchor that LIVEANCHOR_URL names, or the one on the Ray cluster of
-    this machine, or one that is started for this job and stopped afterwards.
+    Without --local the work goes through the Ray graph: the LiveAnchor that
+    LIVEANCHOR_URL names, or the one on the Ray cluster of this machine, or one
+    that is started for this job and stopped afterwards.
 
     Example: liveanchor generate --audio speech.wav --out talk.mp4 --portrait me.jpg
     """
@@ -56,6 +57,8 @@ def generate(
             raise InvalidInputError(
                 "--out", f"{out}, the file that {flag} names", "another file: inputs are never overwritten"
             )
+    if out.suffix.lower() != ".mp4":
+        raise InvalidInputError("--out", str(out), "a file name that ends in .mp4")
     fps = one_of(fps, SUPPORTED_FPS, "--fps")
     one_of(chunk_frames, CHUNK_FRAMES, "--chunk-frames")
     if avatar and portrait is not None:

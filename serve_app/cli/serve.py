@@ -25,13 +25,15 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for every interface.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
     config: Annotated[
-        Path | None, typer.Option(help="YAML with settings; environment variables LIVEANCHOR_... win over it.")
+        Path | None,
+        typer.Option(help="YAML with settings, as serve_config.yaml has under args:; LIVEANCHOR_... variables win."),
     ] = None,
 ) -> None:
     """Serve talking heads over HTTP until interrupted.
 
-    Uses the Ray cluster that RAY_ADDRESS names or that runs on this machine; where there is none, starts one that ends with this
-    command. GPU shares are set where the cluster has GPUs.
+    Uses the Ray cluster that RAY_ADDRESS names or that runs on this machine;
+    where there is none, starts one that ends with this command (Ctrl-C, exit
+    code 0). GPU shares are set where the cluster has GPUs.
 
     Example: liveanchor serve --host 0.0.0.0 --port 8000
     """

@@ -78,7 +78,10 @@ def import_folder(
 
 @app.command("verify")
 def verify() -> None:
-    """Check every pulled file against its recorded SHA-256 and open it; exit code 1 when one is missing, altered or of no use.
+    """Check every file of the sets that are here against its recorded SHA-256 and open it.
+
+    Exit code 1 when a file of such a set is missing, altered or of no use;
+    sets that were never pulled do not count.
 
     Example: liveanchor weights verify
     """

@@ -18,6 +18,7 @@ from pipeline.avatar_store import AvatarSummary
 from pipeline.config import SessionSettings
 from serve_app.cli.app import app, main
 from serve_app.diagnosis import Finding
+from tests.unit.media_samples import talking_canvases, video_of
 
 COMMANDS = [
     ["generate"],
@@ -72,6 +73,7 @@ def test_no_arguments_show_the_commands() -> None:
         (["--audio", "SPEECH", "--out", "x.mp4", "--local", "--avatar", "0" * 32], "avatar_id"),
         (["--audio", "AUDIO", "--out", "x.mp4", "--local"], "audio"),
         (["--audio", "SPEECH", "--out", "SPEECH", "--local"], "--out"),
+        (["--audio", "SPEECH", "--out", "x.wav", "--local"], ".mp4"),
         (["--audio", "SPEECH", "--out", "AUDIO", "--portrait", "AUDIO", "--local"], "--out"),
         (["--audio", "SPEECH", "--out", "x.mp4", "--local", "--portrait", "AUDIO"], "portrait"),
     ],
@@ -208,6 +210,29 @@ def test_doctor_speaks_json() -> None:
     findings = {finding["name"]: finding for finding in json.loads(result.output)}
     assert findings["python"]["level"] == "ok"
     assert all(finding["advice"] for finding in findings.values() if finding["level"] != "ok")
+
+
+def test_compare_shows_jumps_and_names_the_file_at_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk = list(talking_canvases(24, 96, 160, speed=0.35))
+    before, after, small = (str(tmp_path / name) for name in ("before.mp4", "after.mp4", "small.mp4"))
+    Path(before).write_bytes(video_of(talk))
+    talk[15] = talk[4]
+    Path(after).write_bytes(video_of(talk))
+    Path(small).write_bytes(video_of(list(talking_canvases(4, 64, 64, speed=0.35))))
+    assert run_main(monkeypatch, "compare", before, after) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"spikes_only_first\W+none", said) and re.search(r"spikes_only_second\W+2 \(frames 15, 16\)", said)
+    assert "96x160, 24 frames, 25 a second" in said
+    assert run_main(monkeypatch, "compare", before, small) == 2
+    assert "B.mp4: got 64x64" in capsys.readouterr().err
+
+
+def test_no_presenters_is_said_and_no_empty_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.local.avatar_store", lambda: SimpleNamespace(list=list))
+    result = CliRunner().invoke(app, ["avatar", "list"])
+    assert result.exit_code == 0 and "avatar register" in result.output and result.stdout == ""
 
 
 def test_brackets_in_what_is_shown_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:

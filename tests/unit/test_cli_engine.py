@@ -97,7 +97,12 @@ def test_the_list_says_what_lies_there(home: Path) -> None:
         ("test/tiny", "sm_120", "tensorrt_rtx 1.7.1")
     ]
     known = json.loads(runner.invoke(app, ["engine", "list", "--known", "--json"]).output)
-    assert {row["engine"] for row in known} >= {"ditto/post_warp_decoder", "ditto/lmdm_step", "rife/4.25/block4"}
+    assert {row["engine"] for row in known} >= {
+        "ditto/post_warp_decoder",
+        "ditto/lmdm_step",
+        "ditto/hubert",
+        "rife/4.25/block4",
+    }
 
 
 def test_a_small_engine_is_built_and_found_again(home: Path) -> None:

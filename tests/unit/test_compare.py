@@ -97,6 +97,12 @@ def test_different_lengths_compare_what_both_have():
     assert f"{FRAMES} frames against 40" in report.summary
 
 
+def test_other_frame_rates_are_in_the_summary():
+    report = compare_videos(video(), video_of(talk(), fps=50))
+    assert "25 frames/s against 50" in report.summary
+    assert "frames/s" not in compare_videos(video(), video_of(talk()[:40])).summary
+
+
 def test_a_change_of_colour_tags_is_in_the_summary():
     report = compare_videos(video(), video_of(talk(), colour="bt601"))
     assert report.second.colour == "bt601" and "bt709 against bt601" in report.summary
