@@ -1,6 +1,7 @@
 """What the golden tests of the Ditto family share: the weight formula, the golden set in use, and comparison of strided samples.
 
-`LIVEANCHOR_GOLDEN_DIR` (its `ditto` folder) and `LIVEANCHOR_GOLDEN_SALT` point at another golden set of the same form.
+`LIVEANCHOR_GOLDEN_DIR` (its `ditto` folder, or the files themselves) and `LIVEANCHOR_GOLDEN_SALT` point at another golden set of
+the same form.
 """
 
 from __future__ import annotations
@@ -23,7 +24,21 @@ from engines.networks.ditto.dense_motion import DenseMotion
 from engines.networks.ditto.warp_network import WarpNetwork
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ditto"
-GOLDEN = Path(os.environ["LIVEANCHOR_GOLDEN_DIR"]) / "ditto" if "LIVEANCHOR_GOLDEN_DIR" in os.environ else DATA
+
+
+def golden_folder(family: str, committed: Path) -> Path:
+    """Where a family's golden files lie: in the set that `LIVEANCHOR_GOLDEN_DIR` names, else in the committed copy."""
+    named = os.environ.get("LIVEANCHOR_GOLDEN_DIR")
+    if not named:
+        return committed
+    if not Path(named).is_dir():
+        raise FileNotFoundError(f"LIVEANCHOR_GOLDEN_DIR: no folder {named}")
+    files = [path.name for path in committed.glob("*.npz")]
+    places = (Path(named) / family, Path(named))
+    return next((place for place in places if any((place / name).is_file() for name in files)), committed)
+
+
+GOLDEN = golden_folder("ditto", DATA)
 SALT = os.environ.get("LIVEANCHOR_GOLDEN_SALT", "A/")
 
 

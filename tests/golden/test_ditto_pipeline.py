@@ -99,6 +99,11 @@ def test_feature_windows(samples: int, cond: Mapping[str, np.ndarray]) -> None:
         np.testing.assert_allclose(made[:, ::16], cond[f"{kind}_{samples}__s16"], atol=1e-6)
 
 
+def assert_stats(picture: np.ndarray, stored: np.ndarray) -> None:
+    """Mean and deviation of 8-bit pictures whose pixels may differ by a level or two."""
+    np.testing.assert_allclose([picture.mean(dtype=np.float64), picture.std(dtype=np.float64)], stored[:2], atol=0.1)
+
+
 @pytest.mark.parametrize(
     ("name", "side", "scale", "shift", "turn"),
     [
@@ -125,10 +130,12 @@ def test_crop_geometry(
     cut = cv2.warpAffine(picture, matrices.to_crop[:2], (side, side), flags=cv2.INTER_LINEAR)
     error = np.abs(cut.reshape(-1)[::17].astype(int) - crop[f"{name}__img_sample_s17"])
     assert error.max() <= 2
+    assert_stats(cut, crop[f"{name}__img_stats"])
     if side == 512:
         small = cv2.resize(cut, (256, 256), interpolation=cv2.INTER_AREA)
         error = np.abs(small.reshape(-1)[::13].astype(int) - crop[f"{name}__img256_sample_s13"])
         assert error.max() <= 2
+        assert_stats(small, crop[f"{name}__img256_stats"])
 
 
 def test_points_go_to_the_crop_and_back(crop: Mapping[str, np.ndarray]) -> None:
@@ -161,3 +168,4 @@ def test_put_back() -> None:
     rendered = FILL.uniform("putback/render", (64, 64, 3), SALT, 0.0, 255.0).repeat(8, axis=0).repeat(8, axis=1)
     made = put_back(frame, rendered, stored["M_c2o"].astype(np.float32))
     assert np.abs(made.reshape(-1)[::11].astype(int) - stored["numpy_sample_s11"]).max() <= 1
+    assert_stats(made, stored["numpy_stats"])

@@ -21,9 +21,10 @@ from engines.networks import build
 from engines.networks.rife.ifnet import IFNet
 from kernels.backward_warp import backward_warp
 from kernels.errors import InvalidInputError, ShapeError
+from tests.golden.support import golden_folder
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "rife"
-GOLDEN = Path(os.environ["LIVEANCHOR_GOLDEN_DIR"]) / "rife" if "LIVEANCHOR_GOLDEN_DIR" in os.environ else DATA
+GOLDEN = golden_folder("rife", DATA)
 MAX_ERROR, MEAN_ERROR = 5e-5, 1e-6
 VERSIONS = ("4.6", "4.9", "4.25")
 
