@@ -25,6 +25,8 @@ STAGE: Final = "session_host"
 OFFER_ATTEMPTS: Final = 3
 """A host that is full, or dies, may have a neighbour that has room."""
 MAX_KNOWN: Final = 4096
+STATS_S: Final = 5.0
+"""A host that takes longer to say what it has is left out."""
 
 
 class RayLiveHost:
@@ -121,12 +123,18 @@ class RayLiveHost:
         return found
 
     async def live_stats(self) -> list[LiveHostStats]:
-        """See `LiveHost`; hosts that die meanwhile are left out."""
+        """See `LiveHost`: hosts that Ray Serve knows, which may have had no session yet, and those that drain, which it skips.
+
+        Hosts that die meanwhile are left out.
+        """
         places: list[str] = await self._ask("live_replicas")
-        answers = await asyncio.gather(
-            *(DirectCall(place, self._app).unary("live_stats") for place in places), return_exceptions=True
+        serving, *known = await asyncio.gather(
+            self._serving(),
+            *(DirectCall(place, self._app).unary("live_stats") for place in places),
+            return_exceptions=True,
         )
-        return [one for one in answers if isinstance(one, LiveHostStats)]
+        answers = [*known, *(serving if isinstance(serving, list) else [])]
+        return list({one.replica_id: one for one in answers if isinstance(one, LiveHostStats)}.values())
 
     async def view(self, session_id: str, sdp: str) -> tuple[str, str]:
         """See `LiveHost`."""
@@ -140,6 +148,13 @@ class RayLiveHost:
     async def view_candidates(self, session_id: str, viewer_id: str, candidates: Sequence[dict[str, Any]]) -> None:
         """See `LiveHost`."""
         await self._do(session_id, "view_candidates", viewer_id, list(candidates))
+
+    async def _serving(self) -> list[Any]:
+        try:
+            answers = self._handle.broadcast("live_stats").results_async(timeout_s=STATS_S, return_exceptions=True)
+            return list(await answers)
+        except (TimeoutError, DeploymentUnavailableError):
+            return []
 
     async def _do(self, session_id: str, action: str, *args: object) -> Any:
         place = await self._place(session_id)

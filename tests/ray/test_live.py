@@ -137,6 +137,27 @@ def test_a_socket_of_speech_a_viewer_and_late_candidates_through_the_proxy(graph
     run(body)
 
 
+def test_more_offers_at_once_than_there_is_room(graph: Graph) -> None:
+    async def body() -> None:
+        client, room, before = Client(), stats(graph)["capacity"], stats(graph)["refused"]
+        sdp = await client.offer()
+        async with httpx.AsyncClient(base_url=graph.url, timeout=60) as http:
+            wanted = [http.post("/stream/webrtc/offer", json={"sdp": sdp, "drive": "push"}) for _ in range(room + 12)]
+            answers = await asyncio.gather(*wanted)
+            begun = [one.json()["session_id"] for one in answers if one.status_code == 200]
+            refused = [one for one in answers if one.status_code != 200]
+            assert (len(set(begun)), len(refused)) == (room, 12)
+            for one in refused:
+                assert_problem(one, 503, "no_capacity")
+            now = stats(graph)
+            assert (now["active"], now["refused"] - before) == (room, 12)
+            for session_id in begun:
+                assert (await http.delete(f"/stream/webrtc/{session_id}")).status_code == 200
+        await client.close()
+
+    run(body)
+
+
 def test_silence_costs_no_neural_call_and_nothing_is_written(graph: Graph, home: Path) -> None:
     async def body() -> None:
         async with session(graph) as (http, _, url):
