@@ -279,3 +279,32 @@ def test_an_engine_runs_and_agrees(name: str, tmp_path: Path) -> None:
     torch.cuda.synchronize()
     for one, other in zip(captured, eager, strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("stage", ["motion", "renderer"])
+def test_a_stage_runs_over_engines_inside_cuda_graphs(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A named runtime must verify against eager, or the stage does not start."""
+    from engines.ditto import motion_runtime, render_runtime
+    from engines.networks import build
+    from engines.networks.lmdm import Lmdm
+
+    try:
+        choose_target(find_library(has_gpu=True))
+    except TensorRtMissingError as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv("LIVEANCHOR_HOME", str(tmp_path))
+    if stage == "motion":
+        lmdm = build("ditto/lmdm", seed=3)
+        assert isinstance(lmdm, Lmdm)
+        runtime = motion_runtime.motion_runtime(lmdm, 4, "cuda", "tensorrt")
+        given = motion_runtime.example(lmdm, 4, 3)
+    else:
+        warp, decoder = build("ditto/warp_network"), build("ditto/decoder")
+        runtime = render_runtime.render_runtime(warp, decoder, "cuda", "tensorrt")
+        given = render_runtime.example(3)
+    made = runtime.run(*given)
+    assert runtime.name == "tensorrt" and len(made) == 3 and torch.isfinite(made.float()).all()
+    torch.testing.assert_close(runtime.run(*given), made)
