@@ -69,7 +69,7 @@ def test_pictures_leave_soon_after_the_voice_of_their_moment() -> None:
         peer = await connected(hub, client)
         assert peer.stats().send_offset_ms is None
         await until(lambda: len(client.pictures) > 10 and len(client.sound) > 10)
-        assert -20 < peer.stats().send_offset_ms < 100  # encoding; on a busy machine more
+        assert -20 < peer.stats().send_offset_ms < 500  # encoding: 10 ms, on a busy machine more
         await peer.close()
 
     session(body)
