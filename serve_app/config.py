@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from deployments.config import (
@@ -72,6 +72,19 @@ class StoreSettings(Settings):
     results: str = Field("", description="Finished files of POST /api/generate.")
     results_max_bytes: int = Field(2 * 2**30, ge=2**20, description="Oldest results go first above this.")
     results_ttl_s: float = Field(3600.0, gt=0, description="A result can be fetched for this long.")
+
+    @field_validator("avatars", "results")
+    @classmethod
+    def _can_be_opened(cls, uri: str) -> str:
+        protocol, found, _ = uri.partition("://")
+        if found:
+            import fsspec
+
+            try:
+                fsspec.get_filesystem_class(protocol)
+            except (ImportError, ValueError) as error:  # its package is not installed; nobody knows it
+                raise ValueError(f"a folder, or a URI that fsspec can open here ({error})") from error
+        return uri
 
 
 class HttpSettings(Settings):

@@ -71,6 +71,8 @@ def test_a_misspelt_variable_is_refused_and_unrelated_ones_are_not(monkeypatch: 
         ("LIVEANCHOR_LIMITS", "[1]", "limits"),
         ("LIVEANCHOR_RENDERER_CACHE_BYTES", "many", "renderer_cache_bytes"),
         ("LIVEANCHOR_MODELS__FAMILY", "maxi", "models.family"),
+        ("LIVEANCHOR_STORES__RESULTS", "nowhere://bucket/results", "stores.results"),
+        ("LIVEANCHOR_STORES__AVATARS", "adl://needs/a/package", "stores.avatars"),
     ],
 )
 def test_variables_that_cannot_be_read_are_named(
