@@ -1,4 +1,4 @@
-"""The public Ditto checkpoints, file by file: read safely, loaded strictly (layout: ditto.md section 1).
+"""The public Ditto checkpoints, file by file: read safely, loaded strictly (layout: docs/ditto.md).
 
 The folder is laid out as the public repository is; `liveanchor weights pull ditto` and `weights import DIR` make it.
 """
@@ -31,6 +31,8 @@ NETWORK_FILES: Final[dict[str, str]] = {
 HUBERT_FILE: Final = f"{AUXILIARY}/hubert_streaming_fix_kv.onnx"
 LANDMARK_203_FILE: Final = f"{AUXILIARY}/landmark203.onnx"
 LANDMARK_106_FILE: Final = f"{AUXILIARY}/2d106det.onnx"
+MISSING_FILE: Final = "no such file; liveanchor weights pull ditto, or import a complete folder"
+"""What an operator does about a checkpoint that is not there."""
 
 _ENTRIES: Final = {"stitch_network": "retarget_shoulder", "lmdm": "model_state_dict"}
 """Networks whose file is a dictionary of several things -> the entry that holds the weights."""
@@ -71,6 +73,8 @@ def read_tensors(path: Path, name: str) -> dict[str, Tensor]:
     Raises:
         WeightsFileError: Missing, damaged, or no checkpoint of that network.
     """
+    if not path.is_file():
+        raise WeightsFileError(str(path), "", MISSING_FILE)
     content: Any = read_torch_file(path)
     if name in _ENTRIES:
         entry = _ENTRIES[name]

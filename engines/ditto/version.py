@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
+from engines.ditto.checkpoints import HUBERT_FILE, MISSING_FILE, NETWORK_FILES
 from engines.weights import WeightsFileError
 from engines.weights_record import WeightsRecord, read_record, sha256_file
 
@@ -34,6 +34,8 @@ def files_version(folder: Path, files: Sequence[str]) -> str:
         known = record.files.get(name) if record else None
         try:
             digest.update(f"{name}|{known.sha256 if known else sha256_file(folder / name)}\n".encode())
+        except FileNotFoundError as error:
+            raise WeightsFileError(str(folder / name), "", MISSING_FILE) from error
         except OSError as error:
             raise WeightsFileError(str(folder / name), "", f"cannot be read ({error.strerror})") from error
     return digest.hexdigest()[:_DIGITS]

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from engines.ditto.checkpoints import NETWORK_FILES, load_network, read_tensors
+from engines.ditto.version import files_version
 from engines.weights import WeightsFileError
 from tests.golden.support import filled
 from tests.unit.ditto_support import checkpoint, write_network
@@ -53,8 +54,10 @@ def test_constants_of_the_motion_model_may_be_there_or_not(tmp_path: Path, names
     assert set(read_tensors(path, "lmdm")) == {"final_layer.bias"}
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    refused(tmp_path, "no such file")
+def test_a_missing_file_is_named_with_what_to_do(tmp_path: Path) -> None:
+    refused(tmp_path, "no such file; liveanchor weights pull ditto")
+    with pytest.raises(WeightsFileError, match="motion_extractor.*no such file; liveanchor weights pull ditto"):
+        files_version(tmp_path, [NETWORK_FILES["motion_extractor"]])
 
 
 @pytest.mark.parametrize("zipped", [True, False])
