@@ -42,7 +42,7 @@ def motion_runtime(
     if device != "cpu":
         others["compiled"] = lambda: compiled_runtime(lmdm, steps, device)
         others["tensorrt"] = lambda: _tensorrt(lmdm, steps, device)
-    probes = [example(lmdm, steps, 1, seed) for seed in range(2)] if others else []
+    probes = [example(lmdm, steps, batch, seed=batch) for batch in (1, BUCKETS[-1])] if others else []
     chosen = choose_runtime(
         wanted,
         lambda: TorchRuntime(MotionSampler(lmdm, steps), device),

@@ -27,7 +27,6 @@ MAX_ERROR: Final = 2e-2
 """Relative, on 8-bit pictures, against the eager way, which itself runs in fp16 on a GPU."""
 BUCKETS: Final = (1, 2, 4, 8)
 """Batch sizes captured: sixteen frames at once are no faster per frame than eight."""
-_PROBE_BATCH: Final = 4
 
 
 @runtime_checkable
@@ -67,7 +66,7 @@ def render_runtime(
         wanted,
         lambda: TorchRuntime(_eager(warp, decoder), device),
         others,
-        [example(_PROBE_BATCH)] if others else [],
+        [example(batch, seed=batch) for batch in (1, BUCKETS[-1])] if others else [],
         stage=STAGE,
         device=device,
         max_error=MAX_ERROR,

@@ -13,7 +13,7 @@ from engines.ditto.motion_runtime import compiled_runtime, example, motion_runti
 from engines.networks import build
 from engines.networks.lmdm import Lmdm
 from engines.runtime import Runtime
-from engines.runtime_choice import RuntimeRefusedError, call_ms, choose_runtime, relative_error
+from engines.runtime_choice import RuntimeRefusedError, call_ms, choose_runtime, fastest, relative_error
 from kernels.errors import InvalidInputError, LiveAnchorError
 
 INPUTS = [(torch.arange(1.0, 5.0),), (torch.arange(2.0, 6.0),)]
@@ -22,10 +22,10 @@ INPUTS = [(torch.arange(1.0, 5.0),), (torch.arange(2.0, 6.0),)]
 class Fake:
     """Multiplies; `ms` is what the fake clock gives it."""
 
-    def __init__(self, name: str, factor: float = 2.0, ms: float = 1.0) -> None:
+    def __init__(self, name: str, factor: float = 2.0, *ms: float) -> None:
         self.name = name
         self.device = torch.device("cpu")
-        self.ms = ms
+        self.ms = ms * len(INPUTS) if len(ms) == 1 else ms
         self._factor = factor
 
     def run(self, *inputs: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ def choose(wanted: str, device: str = "cuda", **others) -> Runtime:
         stage="test",
         device=device,
         max_error=1e-2,
-        measure=lambda runtime, inputs: runtime.ms,
+        measure=lambda runtime, inputs: runtime.ms[inputs is INPUTS[1]],
     )
 
 
@@ -68,6 +68,13 @@ def test_auto_takes_the_fastest_that_verifies() -> None:
     assert choose("auto", compiled=(math.nan, 1.0)).name == "eager"
     assert choose("auto", compiled=(2.0, 11.0)).name == "eager"
     assert choose("auto").name == "eager"
+
+
+def test_auto_never_takes_what_loses_to_compiled_anywhere() -> None:
+    assert choose("auto", compiled=(2.0, 2.0, 8.0), tensorrt=(2.0, 0.5, 8.2)).name == "tensorrt"
+    assert choose("auto", compiled=(2.0, 2.0, 8.0), tensorrt=(2.0, 0.5, 8.8)).name == "compiled"
+    assert choose("auto", compiled=broken, tensorrt=(2.0, 0.5, 8.8)).name == "tensorrt"
+    assert fastest({"eager": (5.0,), "compiled": (9.0,)}) == "eager"
 
 
 def test_auto_goes_on_where_a_way_cannot_be_made() -> None:
@@ -89,7 +96,7 @@ def test_auto_says_why_once() -> None:
         choose("auto", compiled=(2.0, 3.0), tensorrt=missing, other=(3.0, 1.0))
     (entry,) = logs
     assert entry["runtime"] == "compiled" and entry["stage"] == "test"
-    assert entry["eager"].startswith("10.000 ms")
+    assert entry["eager"].startswith("10.000 and 10.000 ms")
     assert entry["tensorrt"] == "MissingError: no library"
     assert "is off" in entry["other"]
 
