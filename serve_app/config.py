@@ -112,7 +112,11 @@ class DeploymentsSettings(Settings):
     """
 
     ingress: DeploymentSettings = DeploymentSettings(
-        num_cpus=0.1, max_replicas=2, target_ongoing_requests=32, max_ongoing_requests=256
+        num_cpus=0.1,
+        max_replicas=2,
+        target_ongoing_requests=32,
+        max_ongoing_requests=256,
+        graceful_shutdown_timeout_s=900.0,
     )
     session_host: DeploymentSettings = DeploymentSettings(
         num_cpus=0.2,

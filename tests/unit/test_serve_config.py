@@ -93,8 +93,10 @@ def test_the_renderer_routes_by_avatar_and_hosts_drain_long_enough(document: dic
         found["Renderer"]["request_router_config"]["request_router_class"] == "deployments.avatar_router:AvatarRouter"
     )
     longest = AppConfig.model_validate(document["applications"][0]["args"]).limits.max_audio_s
+    submitted = deployments(serve_document(AppConfig(), "127.0.0.1", 8000))
     for name in ("SessionHost", "Ingress"):
         assert found[name]["graceful_shutdown_timeout_s"] >= longest
+        assert submitted[name]["graceful_shutdown_timeout_s"] == found[name]["graceful_shutdown_timeout_s"]
 
 
 @pytest.mark.parametrize("gpus", [0.0, 4.0])
