@@ -27,12 +27,12 @@ class Written:
     logs: dict[int, dict[str, int]]
 
     def beside_logs(self, later: Written) -> dict[int, int]:
-        """Bytes written until `later` per process, less what its logs may have taken; only those that are above 0."""
+        """Bytes written until `later` per process of both, less what its logs may have taken; only those that are above 0."""
         found = {}
-        for pid, count in later.counts.items():
+        for pid in self.counts.keys() & later.counts.keys():
             grown = [size - self.logs.get(pid, {}).get(name, 0) for name, size in later.logs[pid].items()]
             allowed = sum(-(-size // PAGE) * PAGE + LOG_RESERVE for size in grown if size > 0)
-            if (extra := count - self.counts.get(pid, 0) - allowed) > 0:
+            if (extra := later.counts[pid] - self.counts[pid] - allowed) > 0:
                 found[pid] = extra
         return found
 

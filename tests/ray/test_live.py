@@ -137,27 +137,6 @@ def test_a_socket_of_speech_a_viewer_and_late_candidates_through_the_proxy(graph
     run(body)
 
 
-def test_more_offers_at_once_than_there_is_room(graph: Graph) -> None:
-    async def body() -> None:
-        client, room, before = Client(), stats(graph)["capacity"], stats(graph)["refused"]
-        sdp = await client.offer()
-        async with httpx.AsyncClient(base_url=graph.url, timeout=60) as http:
-            wanted = [http.post("/stream/webrtc/offer", json={"sdp": sdp, "drive": "push"}) for _ in range(room + 12)]
-            answers = await asyncio.gather(*wanted)
-            begun = [one.json()["session_id"] for one in answers if one.status_code == 200]
-            refused = [one for one in answers if one.status_code != 200]
-            assert (len(set(begun)), len(refused)) == (room, 12)
-            for one in refused:
-                assert_problem(one, 503, "no_capacity")
-            now = stats(graph)
-            assert (now["active"], now["refused"] - before) == (room, 12)
-            for session_id in begun:
-                assert (await http.delete(f"/stream/webrtc/{session_id}")).status_code == 200
-        await client.close()
-
-    run(body)
-
-
 def test_silence_costs_no_neural_call_and_nothing_is_written(graph: Graph, home: Path) -> None:
     async def body() -> None:
         async with session(graph) as (http, _, url):
@@ -191,7 +170,7 @@ def test_silence_costs_no_neural_call_and_nothing_is_written(graph: Graph, home:
     run(body)
     after = disk.written(home)
     assert replicas < set(before.counts), "replicas and more: ingress, raylet"
-    assert set(after.counts) == set(before.counts)
+    assert set(before.counts) <= set(after.counts), "all of them live; Ray Serve may have started more"
     assert before.beside_logs(after) == {}, "bytes that replicas and the raylet wrote during a session, logs left out"
     assert not spilled(home), "nothing is spilled"
 
@@ -256,11 +235,11 @@ def test_a_killed_stage_replica_does_not_end_a_session(graph: Graph, deployment:
                 wait_for, "a new replica", lambda: len(graph.replicas(deployment)) == 1 and graph.pids(deployment), 60
             )
             await http.post(f"{url}/interrupt")
-            before = (await http.get(f"{url}/stats")).json()["stage_calls"]
+            before = (await http.get(f"{url}/stats")).json()["stage_calls"].get("renderer", 0)
             await http.post(f"{url}/speak", files={"audio": speech_wav(1.0)})
 
             async def drawn_again() -> bool:
-                return bool((await http.get(f"{url}/stats")).json()["stage_calls"]["renderer"] > before["renderer"])
+                return bool((await http.get(f"{url}/stats")).json()["stage_calls"].get("renderer", 0) > before)
 
             await eventually(drawn_again, 60)
             await http.delete(url)
@@ -289,5 +268,26 @@ def test_a_session_lives_through_a_rolling_change_and_can_still_be_ended(graph: 
             assert any(url.endswith(row["session_id"]) for row in stats(graph)["sessions"])
             await http.post(f"{url}/speak", files={"audio": speech_wav(0.5)})
             assert (await http.delete(url)).status_code == 200
+
+    run(body)
+
+
+def test_more_offers_at_once_than_there_is_room(graph: Graph) -> None:
+    async def body() -> None:
+        client, room, before = Client(), stats(graph)["capacity"], stats(graph)["refused"]
+        sdp = await client.offer()
+        async with httpx.AsyncClient(base_url=graph.url, timeout=60) as http:
+            wanted = [http.post("/stream/webrtc/offer", json={"sdp": sdp, "drive": "push"}) for _ in range(room + 12)]
+            answers = await asyncio.gather(*wanted)
+            begun = [one.json()["session_id"] for one in answers if one.status_code == 200]
+            refused = [one for one in answers if one.status_code != 200]
+            assert (len(set(begun)), len(refused)) == (room, 12)
+            for one in refused:
+                assert_problem(one, 503, "no_capacity")
+            now = stats(graph)
+            assert (now["active"], now["refused"] - before) == (room, 12)
+            for session_id in begun:
+                assert (await http.delete(f"/stream/webrtc/{session_id}")).status_code == 200
+        await client.close()
 
     run(body)
