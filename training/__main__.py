@@ -48,7 +48,9 @@ CARD_FILE = "MODEL_CARD.md"
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("action", choices=("all", "train", "evaluate", "card"))
     parser.add_argument("--work", type=Path, default=Path("build/training"), help="corpus and checkpoints")
     parser.add_argument("--out", type=Path, default=weights_folder(), help="where the weights and the card go")
