@@ -27,15 +27,19 @@ DATA = Path(__file__).resolve().parents[1] / "data" / "ditto"
 
 
 def golden_folder(family: str, committed: Path) -> Path:
-    """Where a family's golden files lie: in the set that `LIVEANCHOR_GOLDEN_DIR` names, else in the committed copy."""
+    """Where a family's golden files lie: in the set that `LIVEANCHOR_GOLDEN_DIR` names, else in the committed copy.
+
+    A folder of the family's name counts whatever it holds, so that a set with other files is not passed over in silence.
+    """
     named = os.environ.get("LIVEANCHOR_GOLDEN_DIR")
     if not named:
         return committed
     if not Path(named).is_dir():
         raise FileNotFoundError(f"LIVEANCHOR_GOLDEN_DIR: no folder {named}")
+    if (Path(named) / family).is_dir():
+        return Path(named) / family
     files = [path.name for path in committed.glob("*.npz")]
-    places = (Path(named) / family, Path(named))
-    return next((place for place in places if any((place / name).is_file() for name in files)), committed)
+    return Path(named) if any((Path(named) / name).is_file() for name in files) else committed
 
 
 GOLDEN = golden_folder("ditto", DATA)
