@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 U8 = NDArray[np.uint8]
 
 _READERS: Final = ("JPEG", "PNG", "WEBP")
-ALLOWED_FORMATS: Final = "JPEG, PNG or WebP"
+ALLOWED_FORMATS: Final = "JPEG, PNG or WebP, or a short video (MP4, MOV, WebM)"
 STUDIO_GREY: Final = (186, 186, 186)
 """Transparent pixels become this, sRGB."""
 ENOUGH_PX: Final = 1920

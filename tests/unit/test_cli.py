@@ -76,6 +76,7 @@ def test_no_arguments_show_the_commands() -> None:
         (["--audio", "SPEECH", "--out", "x.wav", "--local"], ".mp4"),
         (["--audio", "SPEECH", "--out", "AUDIO", "--portrait", "AUDIO", "--local"], "--out"),
         (["--audio", "SPEECH", "--out", "x.mp4", "--local", "--portrait", "AUDIO"], "portrait"),
+        (["--audio", "SPEECH", "--out", "x.mp4", "--local", "--portrait", "AUDIO"], "or a short video"),
     ],
 )
 def test_bad_input_is_one_line_that_names_it_and_code_2(
