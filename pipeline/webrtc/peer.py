@@ -205,7 +205,9 @@ class LivePeer:
         except AIORTC_FAULTS as error:
             if self._ended:
                 raise PeerClosedError("this peer was closed while it was being answered") from error
-            raise InvalidInputError("sdp", str(error)[:80] or "nonsense", "an offer made by a WebRTC client") from error
+            said = str(error)[:80] if isinstance(error, ValueError | InvalidAccessError | InvalidStateError) else ""
+            got = said or "sections that do not fit together"
+            raise InvalidInputError("sdp", got, "an offer made by a WebRTC client") from error
         if self._ended:
             raise PeerClosedError("this peer was closed while it was being answered")
         if offered.has_data:

@@ -77,7 +77,8 @@ def read_offer(sdp: str, kind: str = "offer") -> OfferedMedia:
         raise InvalidInputError("sdp", f"{sections} media sections", f"1 to {MAX_MEDIA}")
     try:
         sdp.encode()  # a lone surrogate could not be answered
-        media = SessionDescription.parse(sdp).media
+        session = SessionDescription.parse(sdp)
+        media = session.media
     except (ValueError, LookupError, AttributeError, AssertionError, TypeError, StopIteration) as error:
         raise InvalidInputError("sdp", _shown(sdp), "a session description (RFC 8866)") from error
     _check_sections(media)
@@ -88,6 +89,7 @@ def read_offer(sdp: str, kind: str = "offer") -> OfferedMedia:
     if not any(codec.mimeType.lower() == "video/h264" for codec in video.rtp.codecs):
         got = ", ".join(sorted({codec.name for codec in video.rtp.codecs})) or "no codec"
         raise NoCommonCodecError("sdp", got, "H.264 with packetization-mode=1")
+    _check_bundles(session)
     return OfferedMedia(
         kinds=tuple(section.kind for section in media),
         wants_video=True,
@@ -112,6 +114,15 @@ def _check_sections(media: Sequence[MediaDescription]) -> None:
         raise InvalidInputError("sdp", "more than one section for data channels", "one")
     if any(section.kind in ("audio", "video") and section.direction is None for section in media):
         raise InvalidInputError("sdp", "a section without direction", _BY_CLIENT)
+
+
+def _check_bundles(session: SessionDescription) -> None:
+    """The transport of a bundle's first section is that of the others; aiortc breaks half way where that section is missing."""
+    names = {section.rtp.muxId for section in session.media}
+    for group in session.group:
+        items = [str(item) for item in group.items]
+        if group.semantic == "BUNDLE" and items and items[0] not in names and names & set(items):
+            raise InvalidInputError("sdp", f"a bundle led by {items[0]!r:.40}, which no section is", _BY_CLIENT)
 
 
 def usable_offer(sdp: str) -> str:

@@ -101,6 +101,7 @@ BROKEN: dict[str, Any] = {
     "a lone surrogate": lambda sdp: sdp.replace("a=mid:0", "a=mid:\ud800"),
     "a name with a zero byte": lambda sdp: sdp.replace("a=mid:0", "a=mid:\0x"),
     "names twice": lambda sdp: sdp.replace("a=mid:1", "a=mid:0").replace("a=mid:2", "a=mid:0"),
+    "a bundle whose leader is missing": lambda sdp: sdp.replace("BUNDLE 0 1 2", "BUNDLE 7 1 2"),
     "no names": lambda sdp: sdp.replace("a=mid:", "a=dim:"),
     "two data sections": lambda sdp: sdp + section(sdp, "application")[section(sdp, "application").index("m=") :],
     "no fingerprint": lambda sdp: sdp.replace("a=fingerprint", "a=thumbprint"),
