@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import random
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -144,6 +146,51 @@ def test_offers_of_every_kind_of_wrongness_are_refused_and_leave_nothing(served:
 def test_odd_offers_are_answered_and_end_cleanly(served: Served, sdp: str) -> None:
     for change in ODD.values():
         assert served.client.delete(f"/stream/webrtc/{begin(served, change(sdp))}").status_code == 200
+
+
+WORDS = (
+    "0", "-1", "65536", "99999999999999999999", "tcp", "a=", "m=audio 9 UDP/TLS/RTP/SAVPF 111", "a=mid:0", "a=setup:passive",
+    "a=sendrecv", "a=inactive", "\u00e9", "\0", "a=fmtp:97 apt=1", "a=ssrc-group:FID 1 2", "a=sctp-port:0",
+    "a=max-message-size:-5", "a=rtcp-fb:* nack", "c=IN IP6 ::", "a=rid:1 send",
+)  # fmt: skip
+
+
+def mutated(sdp: str, draw: random.Random) -> str:
+    """The offer with up to four lines left out, put in, doubled, swapped or changed."""
+    lines = sdp.split("\r\n")
+    for _ in range(draw.randint(1, 4)):
+        at, other = draw.randrange(len(lines)), draw.randrange(len(lines))
+        match draw.randrange(5):
+            case 0:
+                del lines[at]
+            case 1:
+                lines.insert(at, draw.choice(WORDS))
+            case 2:
+                lines.insert(other, lines[at])
+            case 3:
+                lines[at], lines[other] = lines[other], lines[at]
+            case _:
+                parts = lines[at].split(" ")
+                parts[draw.randrange(len(parts))] = draw.choice(WORDS)
+                lines[at] = " ".join(parts)
+    return "\r\n".join(lines)
+
+
+def test_garbled_offers_are_answered_or_refused_and_nothing_breaks_behind(
+    served: Served, sdp: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    draw, seen = random.Random(3), set()
+    for _ in range(100):
+        answer = served.client.post(OFFER, json={"sdp": mutated(sdp, draw), "drive": draw.choice(["mic", "push"])})
+        seen.add(answer.status_code)
+        if answer.status_code == 200:
+            assert served.client.delete(answer.headers["location"]).status_code == 200
+        else:
+            assert_problem(answer, answer.status_code, None, "sdp")
+            assert "object has no" not in answer.text, "a fault of the library is no answer"
+    assert {200, 422} <= seen <= {200, 406, 422}
+    gc.collect()
+    assert not [one.getMessage() for one in caplog.records if one.name == "asyncio"], "errors that nobody was told of"
 
 
 def test_twenty_offers_at_once_give_five_sessions_and_fifteen_refusals(served: Served, sdp: str) -> None:
