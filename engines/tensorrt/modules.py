@@ -13,6 +13,7 @@ from engines.networks.ditto.motion_extractor import MotionInfo
 from engines.networks.lmdm import ConditionCache, Lmdm
 from engines.networks.rife.blocks import FLOW_CHANNELS, IFBlock
 from kernels.errors import ShapeError
+from kernels.flow_refine import local_mean
 
 MOTION_WIDTHS = (66, 66, 66, 3, 63, 1, 63)
 """Columns of a packed `MotionInfo`: pitch, yaw, roll, t, exp, scale, kp."""
@@ -125,7 +126,7 @@ class RifeBlockStep(nn.Module):
         if flow is not None and not self.first:
             small = torch.cat([small, (self._resize(flow, 1.0 / self.scale) / self.scale).to(x.dtype)], dim=1)
         out = self.block.lastconv(self.block.convblock(self.block.conv0(small)))
-        wide = self._resize(out.float(), self.scale)
+        wide = self._resize(local_mean(out.float(), self.block.window), self.scale)
         last = FLOW_CHANNELS + 1 + self.block.carried
         return torch.cat([wide[:, :FLOW_CHANNELS] * self.scale, wide[:, FLOW_CHANNELS:last]], dim=1)
 
