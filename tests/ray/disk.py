@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 PAGE = 4096
-LOG_RESERVE = 6 * PAGE
-"""Of a log that grew: its last page and its inode are counted anew each time that the kernel has written them back."""
+WRITE_BACK_S = 5.0
+"""Linux writes dirty pages back so often; of a log that grows, its last page and its inode are then counted anew."""
+METADATA = 16 * PAGE
+"""When a file was last read is counted, too, for instance of a module that is imported late; one picture is far more."""
 
 
 @dataclass(frozen=True)
@@ -18,20 +21,23 @@ class Written:
     """Counts of one moment.
 
     Attributes:
+        at: Monotonic seconds.
         counts: Process id -> bytes that it caused to be written to a disk (`write_bytes` of `/proc/PID/io`); memory file systems,
             where Ray keeps its objects, are not counted by the kernel.
         logs: Process id -> log file that it holds open -> size.
     """
 
+    at: float
     counts: dict[int, int]
     logs: dict[int, dict[str, int]]
 
     def beside_logs(self, later: Written) -> dict[int, int]:
-        """Bytes written until `later` per process of both, less what its logs may have taken; only those that are above 0."""
+        """Per process of both, bytes written until `later` less what logs and metadata may have taken; only those above 0."""
         found = {}
+        reserve = round(2 + (later.at - self.at) / WRITE_BACK_S) * 2 * PAGE
         for pid in self.counts.keys() & later.counts.keys():
             grown = [size - self.logs.get(pid, {}).get(name, 0) for name, size in later.logs[pid].items()]
-            allowed = sum(-(-size // PAGE) * PAGE + LOG_RESERVE for size in grown if size > 0)
+            allowed = METADATA + sum(-(-size // PAGE) * PAGE + reserve for size in grown if size > 0)
             if (extra := later.counts[pid] - self.counts[pid] - allowed) > 0:
                 found[pid] = extra
         return found
@@ -45,7 +51,7 @@ def written(home: Path) -> Written:
         with suppress(OSError):  # it ended meanwhile
             files = {target: Path(target).stat().st_size for target, _ in _files(folder) if "/logs/" in target}
             counts[int(folder.name)], logs[int(folder.name)] = counted(folder), files
-    return Written(counts, logs)
+    return Written(time.monotonic(), counts, logs)
 
 
 def counted(folder: Path) -> int:

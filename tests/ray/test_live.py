@@ -151,7 +151,7 @@ def test_silence_costs_no_neural_call_and_nothing_is_written(graph: Graph, home:
             await eventually(loop_is_drawn)
             before = await asyncio.to_thread(neural_calls, graph)
             files = disk.open_for_writing(home)
-            await http.post(f"{url}/speak", files={"audio": speech_wav(3.0)})
+            await http.post(f"{url}/speak", files={"audio": speech_wav(6.0)})
             for _ in range(20):
                 files |= disk.open_for_writing(home)
                 await asyncio.sleep(0.1)
@@ -199,7 +199,7 @@ def test_the_count_of_written_bytes_sees_a_file(home: Path) -> None:
         pytest.skip("the temporary folder is in memory here, whose files the kernel does not count")
     assert counted >= 2**20
     log = {1: {"/x/logs/a.log": 100}}
-    quiet, loud = disk.Written({1: 0}, log), disk.Written({1: 2**20}, {1: {"/x/logs/a.log": 900}})
+    quiet, loud = disk.Written(0.0, {1: 0}, log), disk.Written(20.0, {1: 2**20}, {1: {"/x/logs/a.log": 900}})
     assert quiet.beside_logs(quiet) == {}
     assert quiet.beside_logs(loud)[1] > 900_000, "a log that grew by 800 bytes does not hide a megabyte"
 
