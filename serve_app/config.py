@@ -116,7 +116,7 @@ class DeploymentsSettings(Settings):
         max_replicas=2,
         target_ongoing_requests=32,
         max_ongoing_requests=256,
-        graceful_shutdown_timeout_s=900.0,
+        graceful_shutdown_timeout_s=3660.0,
     )
     session_host: DeploymentSettings = DeploymentSettings(
         num_cpus=0.2,
