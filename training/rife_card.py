@@ -10,8 +10,8 @@ _INTRODUCTION: Final = """# Weights of `rife/mini`, the embedded frame interpola
 
 `mini.safetensors`: an IFNet with the graph of RIFE 4.25 and four narrow blocks (96, 64, 48, 32 channels at 1/8 to 1/1 of the
 size), 1.5 million parameters; flow and logit of the last block are averaged over 5 x 5 pixels. It makes the frame at any time
-between two frames of a talking face, so that neural families offer 50 frames/s without a download. The public RIFE weights (`liveanchor weights pull rife`) know far more of the world:
-prefer them where they may be downloaded.
+between two frames of a talking face, so that neural families offer 50 frames/s without a download. The public RIFE weights
+(`liveanchor weights pull rife`) know far more of the world: prefer them where they may be downloaded.
 
 * **Data**: made by code. Half are clips of our own drawing, reshaped, recoloured and textured by chance and moved by our mesh
   renderer; half are moving textures with occlusion and mouth-like openings. No photo, video or recording of a person, and
