@@ -31,6 +31,7 @@ from aiortc.rtcrtpparameters import RTCRtpCapabilities
 from benchmarks.live_client_rtc import ReportClock, SpeechTrack, ask_again, lose_packets
 from benchmarks.live_mouth import mesh_apertures, openings
 from benchmarks.stamped_scene import clicks, is_flash, read_stamp
+from pipeline.audio_container import AudioLimits
 from pipeline.audio_in import decode_audio
 from pipeline.types import F32, SAMPLE_RATE_HZ, U8
 from pipeline.webrtc.rtc_patches import apply_patches
@@ -40,6 +41,8 @@ FLASHES_APART = 45_000
 FURTHEST_S = 0.4
 """A click further from a flash than this belongs to another."""
 STAMP_MASK = (1 << 48) - 1
+OWN_FILE_S = 3600.0
+"""Longest file that the microphone plays."""
 
 
 @dataclass(frozen=True)
@@ -315,7 +318,7 @@ def main(arguments: list[str] | None = None) -> int:
         seconds=options.seconds,
         fields={name: _value(text) for name, text in pairs},
         headers={"Authorization": f"Bearer {options.token}"} if options.token else {},
-        speech=decode_audio(options.speech).pcm if options.speech else None,
+        speech=decode_audio(options.speech, AudioLimits(max_seconds=OWN_FILE_S)).pcm if options.speech else None,
         ppm=options.ppm,
         loss=options.loss,
         stamp_at=_place(options.stamp_at),
