@@ -130,6 +130,7 @@ class SpeechQueue:
         self._count = 0
         self._queue: deque[Utterance] = deque()
         self._open: Utterance | None = None
+        self._heard_until = 0
 
     @property
     def queued_samples(self) -> int:
@@ -199,6 +200,7 @@ class SpeechQueue:
         Returns:
             Samples of speech that this added, and the utterances that are thereby over.
         """
+        self._heard_until = until
         heard, over = 0, []
         for utterance in list(self._queue):
             heard += utterance.hear(until)
@@ -248,8 +250,7 @@ class SpeechQueue:
         start = self._start(utterance, now, leads)
         pcm = utterance.take(room)
         if (utterance.placed or utterance.sent) and start > self._timeline.end:  # a gap in the middle must not click
-            if self._timeline.end - SOFT > now + SAMPLES_PER_FRAME:
-                self._timeline.soften(SOFT)
+            self._timeline.soften(SOFT, self._heard_until)
             pcm = pcm.copy()
             pcm[:SOFT] *= _RISING[: len(pcm)]
         self._timeline.write(start, pcm)

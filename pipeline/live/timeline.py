@@ -60,9 +60,17 @@ class Timeline:
         self._end = position
         self.write(position, faded)
 
-    def soften(self, samples: int) -> None:
-        """Let the last `samples` before the end fall to silence: what was to follow comes later."""
-        self.cut(max(self._end - samples, 0), samples)
+    def soften(self, samples: int, since: int) -> None:
+        """Let the last `samples` before the end fall to silence: what was to follow comes later.
+
+        Args:
+            samples: How long it falls.
+            since: What lies before has been heard already and stays as it is.
+        """
+        first = max(self._end - samples, since, 0)
+        if first < self._end:
+            falling = (self._end - np.arange(first, self._end)).astype(np.float32) / np.float32(samples)
+            self._put(first, self.read(first, self._end - first) * falling)
 
     def _put(self, start: int, pcm: F32) -> None:
         place = start % CAPACITY
