@@ -55,6 +55,8 @@ RESENT_PACKETS = (2000.0, 4000.0)
 MAX_CHANNELS = 16
 MAX_UNFINISHED_BYTES = 256 * 1024
 """Of messages that have begun and not ended; what a client may tell us fits many times."""
+MAX_MISORDERED = 256
+"""Chunks that came before others that are missing; aiortc sorts all of them for every chunk that comes."""
 CHANNEL_CONTROL = 50
 """Payload protocol of what opens a data channel (RFC 8832)."""
 
@@ -74,11 +76,12 @@ PRIVATE_NAMES: tuple[tuple[object, str], ...] = (
     (RTCRtpSender, "_handle_rtcp_packet"),
     (RTCRtpReceiver, "_handle_rtp_packet"),
     (RTCSctpTransport, "_receive_data_chunk"),
+    (RTCSctpTransport, "_mark_received"),
 )
 """What must exist in the installed releases; a test asks for it."""
 SENDER_FIELDS = ("_RTCRtpSender__rtp_timestamp", "_enabled", "_ssrc")
 RECEIVER_FIELDS = ("_RTCRtpReceiver__jitter_buffer",)
-CHANNEL_FIELDS = ("_advertised_rwnd", "_data_channels")
+CHANNEL_FIELDS = ("_advertised_rwnd", "_data_channels", "_last_received_tsn", "_sack_misordered", "_sack_needed")
 
 _port_range: ContextVar[range | None] = ContextVar("liveanchor_udp_ports", default=None)
 _applied = False
@@ -326,13 +329,23 @@ def hook_microphone(
 
 
 def bound_channels(transport: RTCSctpTransport) -> None:
-    """Leave out data channels beyond `MAX_CHANNELS` and whatever comes while `MAX_UNFINISHED_BYTES` of messages lack their ends."""
+    """Leave out what nobody needs.
+
+    Data channels beyond `MAX_CHANNELS` (acknowledged: the others go on); whatever comes while `MAX_UNFINISHED_BYTES` of messages
+    lack their ends; and while `MAX_MISORDERED` chunks wait for a missing one, all but that one.
+    """
     bounded: Any = transport
     stock, window = bounded._receive_data_chunk, bounded._advertised_rwnd
 
     async def receive(chunk: Any) -> None:
-        one_too_many = chunk.protocol == CHANNEL_CONTROL and len(bounded._data_channels) >= MAX_CHANNELS
-        if not one_too_many and window - bounded._advertised_rwnd < MAX_UNFINISHED_BYTES:
-            await stock(chunk)
+        if window - bounded._advertised_rwnd >= MAX_UNFINISHED_BYTES:
+            return
+        if len(bounded._sack_misordered) >= MAX_MISORDERED and chunk.tsn != (bounded._last_received_tsn + 1) & MASK_32:
+            return
+        if chunk.protocol == CHANNEL_CONTROL and len(bounded._data_channels) >= MAX_CHANNELS:
+            bounded._sack_needed = True
+            bounded._mark_received(chunk.tsn)
+            return
+        await stock(chunk)
 
     bounded._receive_data_chunk = receive

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from aiortc import RTCConfiguration, RTCPeerConnection
+from aiortc.rtcsctptransport import DataChunk
 from aiortc.rtp import RtcpRtpfbPacket, RtpPacket
 
 from pipeline.webrtc import rtc_patches
@@ -13,6 +15,9 @@ from pipeline.webrtc.hub import LiveHub
 from tests.unit.manual_clock import ManualClock
 from tests.unit.rtc_support import Client, Ticker, until
 from tests.unit.test_webrtc_peer import connected, session
+
+WHOLE_UNORDERED = 7
+"""Flags of a chunk that is a message of its own, in no order."""
 
 
 def test_a_gate_lets_a_burst_through_and_then_its_rate() -> None:
@@ -53,13 +58,42 @@ def test_channels_and_messages_without_end_are_bounded() -> None:
         await until(lambda: channels[0].readyState == "open")
         server = peer._pc.sctp
         assert server is not None
+        await until(lambda: not client.pc.sctp._sent_queue)
+        assert len(server._data_channels) == 16, "those that are too many are acknowledged and left out"
         whole = server._advertised_rwnd
         await client.pc.sctp._send(channels[0].id, 51, bytes(1_000_000))
         await until(lambda: whole - server._advertised_rwnd > 200_000)
         seen = len(client.pictures)
         await until(lambda: len(client.pictures) > seen + 10)
         assert whole - server._advertised_rwnd < 256 * 1024 + 2000, "an endless message is not kept"
-        assert len(server._data_channels) <= 16
+        assert len(server._data_channels) == 16
+        await peer.close()
+
+    session(body)
+
+
+def test_chunks_that_wait_for_a_missing_one_are_bounded() -> None:
+    async def body(hub: LiveHub, ticker: Ticker, client: Client) -> None:
+        channel = client.channel()
+        peer = await connected(hub, client)
+        await until(lambda: channel.readyState == "open" and not client.pc.sctp._sent_queue)
+        server: Any = peer._pc.sctp
+        assert not server._sack_misordered
+        first = server._last_received_tsn + 1
+
+        def chunk(number: int) -> DataChunk:
+            made = DataChunk(flags=WHOLE_UNORDERED)
+            made.tsn, made.stream_id, made.protocol, made.user_data = (first + number) % 2**32, channel.id, 51, b"x"
+            return made
+
+        for number in range(1, 2000):
+            await server._receive_data_chunk(chunk(number))
+        assert len(server._sack_misordered) == rtc_patches.MAX_MISORDERED
+        await server._receive_data_chunk(chunk(0))
+        assert not server._sack_misordered
+        assert server._last_received_tsn == (first + rtc_patches.MAX_MISORDERED) % 2**32
+        await server._receive_data_chunk(chunk(rtc_patches.MAX_MISORDERED + 1))
+        assert server._last_received_tsn == (first + rtc_patches.MAX_MISORDERED + 1) % 2**32
         await peer.close()
 
     session(body)
