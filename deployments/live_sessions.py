@@ -336,12 +336,12 @@ class LiveSessions:
             reason = await entry.session.run()
             return reason
         finally:
-            if (first := first_frame_ms(entry.peer.stats())) is not None:
-                self._first_frames.append(first)
             try:
                 await entry.free()
             finally:
                 self._forget(session_id, reason)
+                if (first := first_frame_ms(entry.peer.stats())) is not None:
+                    self._first_frames.append(first)
                 if self._on_end is not None:
                     await self._on_end(session_id, str(reason))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from engines.weights_errors import WeightsDownloadError
 from engines.weights_record import FileRecord, describe_file
 from engines.weights_registry import HubSource
+from kernels.errors import first_line
 
 
 def download_repo(
@@ -44,9 +45,9 @@ def download_repo(
             endpoint=endpoint,
         )
     except (client_error, LocalEntryNotFoundError, ConnectionError, TimeoutError) as error:
-        first_line = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+        said = first_line(error, 300)
         raise WeightsDownloadError(
-            name, f"{source.repo_id} was not downloaded ({first_line}); check the connection and pull again"
+            name, f"{source.repo_id} was not downloaded ({said}); check the connection and pull again"
         ) from error
     files = matching_files(target, source)
     if not files:

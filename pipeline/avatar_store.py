@@ -143,7 +143,7 @@ class AvatarStore:
             try:
                 size_bytes = sum(file.stat().st_size for file in folder.iterdir())
                 found.append(summary_of(read_manifest(folder), size_bytes))
-            except (BundleError, FileNotFoundError):  # damaged, of another version, or deleted at this moment
+            except (BundleError, FileNotFoundError, NotADirectoryError):  # damaged, of another version, just deleted
                 continue
         return sorted(found, key=lambda summary: (summary.name, summary.avatar_id))
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from engines.tensorrt.catalogue import EngineSpec
 from engines.tensorrt.errors import EngineExportError
 from engines.tensorrt.modules import in_type
+from kernels.errors import first_line
 
 OPSET: Final = 18
 """The newest that TensorRT reads without known errors (its reading of a version 20 grid sample is wrong)."""
@@ -56,7 +57,7 @@ def export(spec: EngineSpec, module: nn.Module) -> Graph:
     try:
         model = _trace(spec, typed, inputs)
     except (RuntimeError, ValueError, TypeError, NotImplementedError, ImportError) as error:
-        raise EngineExportError(spec.name, f"the network cannot be exported: {_first_line(error)}") from error
+        raise EngineExportError(spec.name, f"the network cannot be exported: {first_line(error, 300)}") from error
     _strip(model)
     check_graph(spec, model)
     data = io.BytesIO()
@@ -146,8 +147,3 @@ def _import_onnx(engine: str) -> Any:
             engine, f"export needs {error.name}; install the extra: pip install 'liveanchor[onnx]'"
         ) from error
     return onnx
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0][:300] if text else type(error).__name__

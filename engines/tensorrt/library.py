@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from engines.tensorrt.errors import TensorRtMissingError
+from kernels.errors import first_line
 
 Flavour = Literal["tensorrt", "tensorrt_rtx"]
 FLAVOURS: Final[tuple[Flavour, ...]] = ("tensorrt", "tensorrt_rtx")
@@ -109,9 +110,7 @@ def look_for(
                 problem = f"{name} needs {error.name}"
             continue
         except (ImportError, OSError, RuntimeError, AttributeError) as error:
-            problem = (
-                f"{name} does not load ({str(error).strip().splitlines()[0][:160] if str(error).strip() else error!r})"
-            )
+            problem = f"{name} does not load ({first_line(error, 160)})"
             continue
         if (out_of_range := _unfit(flavour, version)) is not None:
             return Absence(flavour, out_of_range, ADVICE[flavour])

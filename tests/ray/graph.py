@@ -24,6 +24,7 @@ from ray.serve.exceptions import DeploymentUnavailableError
 
 from deployments.calls import StageStats
 from deployments.jobs import HostStats
+from kernels.errors import LiveAnchorError
 from serve_app.cluster import Cluster, details, submit
 from serve_app.declare import APP_NAME
 
@@ -122,7 +123,7 @@ class Graph:
         """Applications, deployments, replicas and free resources, a line each."""
         try:
             lines, found = [f"free: {ray.available_resources()}"], details(self.cluster)
-        except (OSError, RuntimeError, RayError) as error:
+        except (OSError, RuntimeError, RayError, LiveAnchorError) as error:
             return f"the cluster does not answer: {error!r}"
         for app, application in found.get("applications", {}).items():
             lines.append(f"{app}: {application['status']} {application['message']}")
