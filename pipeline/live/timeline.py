@@ -69,7 +69,7 @@ class Timeline:
         """
         first = max(self._end - samples, since, 0)
         if first < self._end:
-            falling = (self._end - np.arange(first, self._end)).astype(np.float32) / np.float32(samples)
+            falling = ((self._end - np.arange(first, self._end)) / samples).astype(np.float32)
             self._put(first, self.read(first, self._end - first) * falling)
 
     def _put(self, start: int, pcm: F32) -> None:
