@@ -16,6 +16,7 @@ from serve_app.http.byte_range import names_tag
 from serve_app.http.disconnect import until_disconnect
 from serve_app.http.errors import UnsupportedBodyError
 from serve_app.http.fields import text_field
+from serve_app.http.host import Host
 from serve_app.http.multipart import need_file, read_multipart
 from serve_app.http.openapi import avatar_body, picture_answer, problems
 from serve_app.http.services import Services
@@ -73,7 +74,7 @@ def avatar_routes(services: Services) -> APIRouter:
             with services.working():
                 summary = await until_disconnect(request.receive, _register(services, file.data, *names))
         response.headers["Location"] = f"/avatars/{summary.avatar_id}"
-        return _answer(summary)
+        return await _answer_of(host, summary)
 
     @router.head("", include_in_schema=False)
     @router.get("", summary="All presenters", responses=problems(500, 503))
@@ -87,7 +88,7 @@ def avatar_routes(services: Services) -> APIRouter:
     @router.get("/{avatar_id}", summary="One presenter", responses=problems(404, 500, 503))
     async def avatar(avatar_id: AvatarId) -> AvatarAnswer:
         """What is known about a presenter."""
-        return _answer(await host.get_avatar(_known_form(avatar_id)))
+        return await _answer_of(host, await host.get_avatar(_known_form(avatar_id)))
 
     @router.head("/{avatar_id}/preview.jpg", include_in_schema=False)
     @router.get(
@@ -134,6 +135,11 @@ def _known_form(avatar_id: str) -> str:
 def _stem(filename: str) -> str:
     """A file's name without folders and ending; only ever shown."""
     return re.split(r"[/\\]", filename)[-1].rpartition(".")[0] or ""
+
+
+async def _answer_of(host: Host, summary: AvatarSummary) -> AvatarAnswer:
+    default = await host.get_avatar("")
+    return _answer(summary, is_default=summary.avatar_id == default.avatar_id)
 
 
 def _answer(summary: AvatarSummary, is_default: bool = False) -> AvatarAnswer:

@@ -50,6 +50,7 @@ def test_the_life_of_a_presenter(served: Served) -> None:
     assert served.client.get(answer.headers["location"]).json() == made
     listed = served.client.get("/avatars").json()["avatars"]
     assert listed[0]["is_default"] and made in listed and len(listed) == 2
+    assert served.client.get(f"/avatars/{listed[0]['avatar_id']}").json() == listed[0]
     preview = served.client.get(made["preview_url"])
     assert preview.headers["content-type"] == "image/jpeg" and preview.content.startswith(b"\xff\xd8")
     again = served.client.get(made["preview_url"], headers={"If-None-Match": preview.headers["etag"]})
