@@ -125,7 +125,7 @@ def test_the_face_follows_the_microphone(page: Page, service: Served, shot: Call
     else:
         raise AssertionError(f"the mouth does not follow the voice: {found}")
     end(page)
-    assert service.host.live.sessions.ended["deleted"] >= 1
+    wait_for(lambda: service.host.live.sessions.ended["deleted"] >= 1)
 
 
 def test_pictures_flow_and_statistics_show(page: Page, shot: Callable[[str], None]) -> None:
