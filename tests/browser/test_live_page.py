@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -226,35 +225,32 @@ def test_a_network_that_lets_nothing_through_is_told_in_words(page: Page) -> Non
 
 
 @pytest.mark.parametrize(
-    ("how", "seconds", "reasons"),
-    [("its tab is closed", 3.0, {"deleted", "peer_closed"}), ("it is killed", 7.0, {"peer_lost"})],
+    ("how", "reasons"),
+    [("its tab is closed", {"deleted", "peer_closed"}), ("it is killed", {"peer_lost"})],
 )
 def test_a_browser_that_goes_away_frees_its_place(
     new_browser: Callable[[], AbstractContextManager[Page]],
     service: Served,
     url: str,
     how: str,
-    seconds: float,
     reasons: set[str],
 ) -> None:
-    """A browser that is killed is given up after five failed consent checks, one a second."""
+    """One that is killed is given up after five failed consent checks, one a second; the benchmark times it (`dead_peer_s`)."""
     sessions = service.host.live.sessions
+    wait_for(lambda: not sessions.ids)
     before = dict(sessions.ended)
     with suppress(ConnectionClosed), new_browser() as page:
         page.view(*DESKTOP)
         page.open(f"{url}live")
         page.wait("document.querySelectorAll('.tile').length >= 2")
         start(page)
-        assert len(sessions.ids) == 1
-        began = time.monotonic()
+        wait_for(lambda: len(sessions.ids) == 1)
         if how == "it is killed":
             page.vanish()
         else:
             with suppress(ConnectionClosed):
                 page.send("Page.close")
         wait_for(lambda: not sessions.ids, 20)
-        took = time.monotonic() - began
-    assert took < seconds
     assert {name for name, count in sessions.ended.items() if count > before.get(name, 0)} <= reasons
 
 
@@ -262,6 +258,7 @@ def test_a_connection_that_is_lost_is_made_again(page: Page, service: Served) ->
     """What a client sees when the process that holds its session dies: not a packet more, and no such session."""
     start(page)
     sessions = service.host.live.sessions
+    wait_for(lambda: len(sessions.ids) == 1)
     [lost] = sessions.ids
     entry = sessions._entries[lost]
 
@@ -273,7 +270,8 @@ def test_a_connection_that_is_lost_is_made_again(page: Page, service: Served) ->
     entry.hub._loop.call_soon_threadsafe(silence)
     page.wait("document.querySelector('#state').textContent.includes('Connecting again')")
     page.wait(f"{PLAYING} && document.querySelector('#state').textContent !== 'Connecting…'")
-    assert len(sessions.ids) == 1 and sessions.ids != [lost] and not shown(page, "#live-error")
+    wait_for(lambda: len(sessions.ids) == 1 and sessions.ids != [lost])
+    assert not shown(page, "#live-error")
     page.events.clear()  # the browser reports the 410 that told it
     end(page)
 
