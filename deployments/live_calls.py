@@ -119,4 +119,4 @@ class LiveHostStats:
     sessions: list[dict[str, Any]] = field(default_factory=list)
     ended: dict[str, int] = field(default_factory=dict)
     refused: int = 0
-    first_frames_ms: list[float] = field(default_factory=list)
+    first_frames_ms: tuple[float, ...] = ()

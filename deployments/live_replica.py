@@ -145,7 +145,7 @@ class LiveReplica:
             sessions.all_stats(),
             dict(sessions.ended),
             sessions.headroom.refused,
-            sessions.first_frames_ms(),
+            tuple(sessions.first_frames_ms()),
         )
 
     async def warm(self, avatar_id: str | None = None) -> None:

@@ -72,7 +72,10 @@ class RayHost:
 
     async def progress(self, job_id: str) -> JobProgress | None:
         """See `Host`."""
-        stats = await self.host_stats()
+        try:
+            stats = await self._host_stats()
+        except (TimeoutError, DeploymentUnavailableError) as error:
+            raise NotReadyError("a session host does not answer") from error
         return next((one.active_jobs[job_id] for one in stats if job_id in one.active_jobs), None)
 
     async def register_avatar(self, data: bytes, name: str, rename: bool = True) -> AvatarSummary:
@@ -110,10 +113,9 @@ class RayHost:
     async def host_stats(self) -> list[HostStats]:
         """Counters of every host replica; those that drain or die are left out, and all where one does not answer in time."""
         try:
-            answers = await self._handle.broadcast("stats").results_async(timeout_s=READY_S, return_exceptions=True)
+            return await self._host_stats()
         except (TimeoutError, DeploymentUnavailableError):
             return []
-        return [one for one in answers if isinstance(one, HostStats)]
 
     async def stage_stats(self) -> list[StageStats]:
         """See `Host`; none where no host answers."""
@@ -123,6 +125,10 @@ class RayHost:
         except (TimeoutError, StageLostError, StageOverloadedError, NotReadyError):
             return []
         return found
+
+    async def _host_stats(self) -> list[HostStats]:
+        answers = await self._handle.broadcast("stats").results_async(timeout_s=READY_S, return_exceptions=True)
+        return [one for one in answers if isinstance(one, HostStats)]
 
     async def _call(self, name: str, *args: object) -> Any:
         method: Any = self._handle.options(method_name=name)

@@ -8,6 +8,7 @@ import { Presenters } from "./presenters.js";
 import { installTheme } from "./theme.js";
 
 const MAX_TRIES = 3;
+const STEADY_MS = 10000;
 const WORDS = { connecting: "Connecting…", idle: "Listening", speaking: "Speaking" };
 const ENDS = {
   idle_ttl: "The session ended because nobody spoke for a while.",
@@ -18,7 +19,8 @@ const picture = byId("picture");
 let connection = null;
 let stream = null;
 let ended = "";
-let tries = 0; // to connect again by itself, since there was a picture
+let tries = 0; // to connect again by itself, since pictures last came for a while
+let steady = 0; // timer of that while
 let again = 0; // timer of the next one
 
 const overlay = new Overlay(() => connection);
@@ -83,6 +85,7 @@ async function start() {
 function over(which, problem) {
   if (which !== connection) return;
   connection = null;
+  clearTimeout(steady);
   releaseMicrophone();
   picture.srcObject = null;
   show(picture, false);
@@ -155,7 +158,8 @@ async function interrupt() {
 }
 
 picture.addEventListener("playing", () => {
-  tries = 0;
+  clearTimeout(steady);
+  steady = setTimeout(() => { tries = 0; }, STEADY_MS);
   show(picture, true);
   show(byId("poster"), false);
   show(byId("waiting"), false);

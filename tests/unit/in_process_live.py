@@ -40,7 +40,7 @@ class InProcessLive:
 
     async def live_stats(self) -> list[LiveHostStats]:
         one = self.sessions
-        counts = (dict(one.ended), one.headroom.refused, one.first_frames_ms())
+        counts = (dict(one.ended), one.headroom.refused, tuple(one.first_frames_ms()))
         return [LiveHostStats("r1", one.headroom.capacity(), one.all_stats(), *counts)]
 
     def __getattr__(self, name: str) -> Any:

@@ -73,6 +73,8 @@ def test_a_misspelt_variable_is_refused_and_unrelated_ones_are_not(monkeypatch: 
         ("LIVEANCHOR_MODELS__FAMILY", "maxi", "models.family"),
         ("LIVEANCHOR_STORES__RESULTS", "nowhere://bucket/results", "stores.results"),
         ("LIVEANCHOR_STORES__AVATARS", "adl://needs/a/package", "stores.avatars"),
+        ("LIVEANCHOR_STORES__AVATARS", "simplecache::nowhere://bucket", "stores.avatars"),
+        ("LIVEANCHOR_STORES__AVATARS", "nocache::memory://bucket", "stores.avatars"),
     ],
 )
 def test_variables_that_cannot_be_read_are_named(
@@ -109,6 +111,11 @@ def test_shares_appear_with_gpus_and_vanish_without() -> None:
     assert fit_to(AppConfig.model_validate({"models": {"device": "cpu"}}), 8).deployments.renderer.num_gpus == 0
     own = AppConfig.model_validate({"deployments": {"renderer": {"num_gpus": 0.25}}})
     assert fit_to(own, 1).deployments.renderer.num_gpus == 0.25
+
+
+@pytest.mark.parametrize("uri", ["", "/mnt/shared", "file:///mnt/shared", "memory://a", "simplecache::memory://a"])
+def test_stores_that_can_be_opened(uri: str) -> None:
+    assert AppConfig.model_validate({"stores": {"avatars": uri}}).stores.avatars == uri
 
 
 def test_each_deployment_receives_only_its_own() -> None:
