@@ -106,7 +106,7 @@ def choose_runtime(
     if wanted != "auto":
         return _named(wanted, eager, others, inputs, stage, on_cpu, max_error)
     reference = eager()
-    want = [reference.run(*given).float().cpu() for given in inputs]
+    inputs, want = _reference_answers(reference, inputs)
     trials = [_timed(Trial("eager", reference, error=0.0), inputs, measure)]
     for name, make in others.items():
         trials.append(_timed(_tried(name, make, inputs, want, max_error), inputs, measure))
@@ -177,13 +177,26 @@ def _named(
         raise RuntimeRefusedError(f"{stage}: runtime {wanted} needs a GPU; use auto or eager")
     if wanted not in others:
         raise RuntimeRefusedError(f"{stage} has no runtime {wanted}; it has eager, {', '.join(others)}")
-    reference = eager()
-    want = [reference.run(*given).float().cpu() for given in inputs]
+    inputs, want = _reference_answers(eager(), inputs)
     trial = _tried(wanted, others[wanted], inputs, want, max_error)
     if trial.runtime is None:
         raise RuntimeRefusedError(f"{stage}: runtime {wanted} cannot be used here: {trial.reason}")
     _log.info("runtime chosen", stage=stage, runtime=wanted, why="named", relative_error=trial.error)
     return trial.runtime
+
+
+def _reference_answers(reference: Runtime, inputs: Sequence[Inputs]) -> tuple[Sequence[Inputs], list[Tensor]]:
+    """Eager's answers, and the inputs that it has the memory for: it needs more of it than what will run."""
+    want: list[Tensor] = []
+    for given in inputs:
+        try:
+            want.append(reference.run(*given).float().cpu())
+        except torch.OutOfMemoryError as fault:
+            if not want:
+                raise
+            _log.warning("reference lacks memory", batch=len(given[0]), why=told(fault))
+            break
+    return inputs[: len(want)], want
 
 
 def _tried(name: str, make: Make, inputs: Sequence[Inputs], want: Sequence[Tensor], max_error: float) -> Trial:

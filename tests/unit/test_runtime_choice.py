@@ -44,14 +44,27 @@ def broken() -> Runtime:
     raise RuntimeError("CUDA error: no kernel image")
 
 
-def choose(wanted: str, device: str = "cuda", **others) -> Runtime:
+class Large(Fake):
+    """Has the memory for so many of the inputs."""
+
+    def __init__(self, name: str, fits: int, *ms: float) -> None:
+        super().__init__(name, 2.0, *ms)
+        self._fits = fits
+
+    def run(self, *inputs: Tensor) -> Tensor:
+        if inputs[0] is INPUTS[self._fits][0]:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return super().run(*inputs)
+
+
+def choose(wanted: str, device: str = "cuda", eager: Fake | None = None, **others) -> Runtime:
     made = {
         name: (lambda name=name, other=other: Fake(name, *other)) if isinstance(other, tuple) else other
         for name, other in others.items()
     }
     return choose_runtime(
         wanted,
-        lambda: Fake("eager", 2.0, 10.0),
+        lambda: eager or Fake("eager", 2.0, 10.0),
         made,
         INPUTS,
         stage="test",
@@ -75,6 +88,13 @@ def test_auto_never_takes_what_loses_to_compiled_anywhere() -> None:
     assert choose("auto", compiled=(2.0, 2.0, 8.0), tensorrt=(2.0, 0.5, 8.8)).name == "compiled"
     assert choose("auto", compiled=broken, tensorrt=(2.0, 0.5, 8.8)).name == "tensorrt"
     assert fastest({"eager": (5.0,), "compiled": (9.0,)}) == "eager"
+
+
+@pytest.mark.parametrize("wanted", ["auto", "compiled"])
+def test_a_reference_that_lacks_memory_for_a_large_batch_compares_the_small_one(wanted: str) -> None:
+    assert choose(wanted, eager=Large("eager", 1, 10.0, 1.0), compiled=(2.0, 3.0)).name == "compiled"
+    with pytest.raises(RuntimeError, match="out of memory"):
+        choose(wanted, eager=Large("eager", 0, 10.0, 1.0), compiled=(2.0, 3.0))
 
 
 def test_auto_goes_on_where_a_way_cannot_be_made() -> None:
