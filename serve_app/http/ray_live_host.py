@@ -125,7 +125,7 @@ class RayLiveHost:
     async def live_stats(self) -> list[LiveHostStats]:
         """See `LiveHost`: hosts that Ray Serve knows, which may have had no session yet, and those that drain, which it skips.
 
-        Hosts that die meanwhile are left out.
+        Hosts that die meanwhile are left out. Those that drain have room for nothing but what they hold.
         """
         places: list[str] = await self._ask("live_replicas")
         serving, *known = await asyncio.gather(
@@ -133,8 +133,15 @@ class RayLiveHost:
             *(DirectCall(place, self._app).unary("live_stats") for place in places),
             return_exceptions=True,
         )
-        answers = [*known, *(serving if isinstance(serving, list) else [])]
-        return list({one.replica_id: one for one in answers if isinstance(one, LiveHostStats)}.values())
+        found = {one.replica_id: one for one in known if isinstance(one, LiveHostStats)}
+        answers = serving if isinstance(serving, list) else []
+        taking = {one.replica_id: one for one in answers if isinstance(one, LiveHostStats)}
+        draining = {
+            name: replace(one, capacity=min(one.capacity, len(one.sessions)))
+            for name, one in found.items()
+            if taking and name not in taking
+        }
+        return list((found | taking | draining).values())
 
     async def view(self, session_id: str, sdp: str) -> tuple[str, str]:
         """See `LiveHost`."""

@@ -15,8 +15,9 @@ from ray.serve._private.common import DeploymentID
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
 from deployments.errors import NotReadyError, StageLostError, StageOverloadedError
-from deployments.live_calls import LiveOffer
+from deployments.live_calls import LiveHostStats, LiveOffer
 from kernels.errors import LiveAnchorError
+from serve_app.http import ray_live_host
 from serve_app.http.ray_host import RayHost
 from serve_app.http.ray_live_host import RayLiveHost
 
@@ -106,3 +107,56 @@ def test_counters_of_hosts_that_do_not_answer_are_left_out(raised: Exception) ->
 @pytest.mark.parametrize("raised", [FULL, UNAVAILABLE, ActorDiedError()])
 def test_counters_of_stages_are_left_out_where_no_host_answers(raised: Exception) -> None:
     assert asyncio.run(RayHost(Failing(raised)).stage_stats()) == []  # type: ignore[arg-type]
+
+
+class Hosts:
+    """A handle: the registry knows hosts by name, Ray Serve those that take new sessions."""
+
+    app_name = "liveanchor"
+
+    def __init__(self, registered: list[str], serving: list[object] | Exception) -> None:
+        self._registered = registered
+        self._serving = serving
+
+    def options(self, method_name: str) -> Hosts:
+        assert method_name == "live_replicas"
+        return self
+
+    async def remote(self) -> list[str]:
+        return self._registered
+
+    def broadcast(self, method: str) -> Hosts:
+        return self
+
+    async def results_async(self, **options: object) -> list[object]:
+        if isinstance(self._serving, Exception):
+            raise self._serving
+        return self._serving
+
+
+DRAINS = LiveHostStats("old", 8, sessions=[{"session_id": "a" * 32}])
+SERVES, NEW = LiveHostStats("busy", 8, sessions=[{}, {}]), LiveHostStats("new", 8)
+
+
+@pytest.mark.parametrize(
+    ("serving", "capacity"),
+    [
+        ([SERVES, NEW], {"old": 1, "busy": 8, "new": 8}),
+        ([NEW, ActorDiedError()], {"old": 1, "busy": 2, "new": 8}),
+        (TimeoutError(), {"old": 8, "busy": 8}),
+    ],
+)
+def test_a_host_that_drains_has_room_for_what_it_holds(
+    monkeypatch: pytest.MonkeyPatch, serving: Any, capacity: dict[str, int]
+) -> None:
+    class Direct:
+        def __init__(self, place: str, app: str) -> None:
+            self._place = place
+
+        async def unary(self, method: str) -> LiveHostStats:
+            return {"old": DRAINS, "busy": SERVES}[self._place]
+
+    monkeypatch.setattr(ray_live_host, "DirectCall", Direct)
+    host = RayLiveHost(Hosts(["old", "busy"], serving))  # type: ignore[arg-type]
+    found = asyncio.run(host.live_stats())
+    assert {one.replica_id: one.capacity for one in found} == capacity and len(found) == len(capacity)
