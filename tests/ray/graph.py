@@ -90,7 +90,8 @@ class Graph:
         return ThreadPoolExecutor(1).submit(self.post, wav, job_id, **fields)
 
     def frames_done(self, job_id: str) -> int:
-        return int(httpx.get(f"{self.url}/jobs/{job_id}", timeout=10).json()["frames_done"])
+        answer = httpx.get(f"{self.url}/jobs/{job_id}", timeout=10).raise_for_status()
+        return int(answer.json()["frames_done"])
 
     def stage_stats(self, deployment: str) -> list[StageStats]:
         found: list[StageStats] = (

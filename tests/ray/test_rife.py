@@ -94,7 +94,7 @@ def test_a_killed_replica_does_not_cost_the_file(url: str, local_file: bytes, de
         job = pool.submit(post, url, name)
         wait_for(
             "the job to be under way",
-            lambda: httpx.get(f"{url}/jobs/{name}", timeout=10).json()["frames_done"] >= 7,
+            lambda: httpx.get(f"{url}/jobs/{name}", timeout=10).raise_for_status().json()["frames_done"] >= 7,
             60,
         )
         before = pids(deployment)
