@@ -76,15 +76,15 @@ class StoreSettings(Settings):
     @field_validator("avatars", "results")
     @classmethod
     def _can_be_opened(cls, uri: str) -> str:
+        if "://" not in uri and "::" not in uri:
+            return uri
         import fsspec
 
         for link in uri.split("::"):  # fsspec's chains, such as simplecache::s3://bucket/avatars
-            protocol, found, _ = link.partition("://")
-            if found or "::" in uri:
-                try:
-                    fsspec.get_filesystem_class(protocol)
-                except (ImportError, ValueError) as error:  # its package is not installed; nobody knows it
-                    raise ValueError(f"a folder, or a URI that fsspec can open here ({error})") from error
+            try:
+                fsspec.get_filesystem_class(link.partition("://")[0])
+            except (ImportError, ValueError) as error:  # its package is not installed; nobody knows it
+                raise ValueError(f"a folder, or a URI that fsspec can open here ({error})") from error
         return uri
 
 
