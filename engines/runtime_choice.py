@@ -153,13 +153,22 @@ def told(fault: BaseException) -> str:
 
 
 def call_ms(runtime: Runtime, inputs: Inputs) -> float:
-    """Median time of a call, to the end of the device's work; fewer calls where they take long."""
-    times: list[float] = []
-    while len(times) < _TIMED_CALLS and sum(times) < _TIMED_MS:
-        _wait(runtime.device)
-        began = time.perf_counter()
+    """Median time of a call, to the end of the device's work."""
+
+    def call() -> None:
         runtime.run(*inputs)
         _wait(runtime.device)
+
+    _wait(runtime.device)
+    return median_ms(call)
+
+
+def median_ms(call: Callable[[], object], calls: int = _TIMED_CALLS) -> float:
+    """Median milliseconds of `calls` calls; of fewer where they take long."""
+    times: list[float] = []
+    while len(times) < calls and sum(times) < _TIMED_MS:
+        began = time.perf_counter()
+        call()
         times.append(1e3 * (time.perf_counter() - began))
     return statistics.median(times)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,14 +14,13 @@ from engines.ditto.checkpoints import HUBERT_FILE
 from engines.ditto.hubert import WINDOW_SAMPLES, Hubert
 from engines.ditto.hubert_file import read_hubert
 from engines.ditto.hubert_graph import verified_hubert
-from engines.runtime_choice import RuntimeKind, RuntimeRefusedError, fastest, said_ms, told
+from engines.runtime_choice import RuntimeKind, RuntimeRefusedError, fastest, median_ms, said_ms, told
 from kernels.errors import LiveAnchorError
 
 F32 = NDArray[np.float32]
 EncodeAll = Callable[[Sequence[F32]], list[F32]]
 STAGE: Final = "ditto audio_features"
 _TIMED_CALLS: Final = 5
-_TIMED_MS: Final = 500.0
 _TIMED_WINDOWS: Final = (1, 8)
 _log = structlog.get_logger(__name__)
 
@@ -102,9 +100,4 @@ def _tensorrt(folder: Path, device: str) -> EncodeAll:
 def _call_ms(encode_all: EncodeAll, count: int) -> float:
     windows = [np.full(WINDOW_SAMPLES, 1e-3, np.float32)] * count
     encode_all(windows)
-    times: list[float] = []
-    while len(times) < _TIMED_CALLS and sum(times) < _TIMED_MS:
-        began = time.perf_counter()
-        encode_all(windows)
-        times.append(1e3 * (time.perf_counter() - began))
-    return float(np.median(times))
+    return median_ms(lambda: encode_all(windows), _TIMED_CALLS)
