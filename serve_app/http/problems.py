@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from deployments.live_errors import SessionEndedError
 from kernels.errors import InvalidInputError, LiveAnchorError
+from pipeline.live.contracts import EndReason
 from serve_app.http.errors import RangeError
 
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -134,6 +136,7 @@ class Problem(BaseModel):
     got: str | None = Field(None, description="What came, shortened.", examples=["bytes that no audio format matches"])
     allowed: str | None = Field(None, description="What would be accepted.", examples=["an audio file (WAV, ...)"])
     retry_after_s: int | None = Field(None, description="Seconds to wait before trying again.", examples=[5])
+    reason: EndReason | None = Field(None, description="Why a live session ended.", examples=[EndReason.IDLE_TTL])
 
 
 def code_of(error: LiveAnchorError) -> str:
@@ -168,6 +171,8 @@ def problem_response(error: LiveAnchorError, request_id: str, retry_after_s: flo
     extra: dict[str, Any] = {}
     if isinstance(error, InvalidInputError):
         extra = {"field": shown(error.field), "got": shown(error.got), "allowed": error.allowed}
+    if isinstance(error, SessionEndedError):
+        extra["reason"] = error.reason
     if isinstance(error, RangeError):
         headers["Content-Range"] = f"bytes */{error.size}"
     if kind.status == 503:

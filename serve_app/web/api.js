@@ -1,9 +1,9 @@
 // Talking to the service. Every error becomes a Problem with words for people.
 
 export class Problem extends Error {
-  constructor({ title, text = "", field = "", status = 0, requestId = "" }) {
+  constructor({ title, text = "", field = "", status = 0, reason, requestId = "" }) {
     super(title);
-    Object.assign(this, { title, text, field, status, requestId });
+    Object.assign(this, { title, text, field, status, reason, requestId });
   }
 }
 
@@ -25,7 +25,7 @@ async function problemOf(response) {
   const text = response.status === 503
     ? `Try again in ${found.retry_after_s ?? response.headers.get("retry-after") ?? "a few"} seconds.`
     : wordsOf(found);
-  return new Problem({ title, text, field: found.field ?? "", status: response.status, requestId });
+  return new Problem({ title, text, field: found.field ?? "", status: response.status, reason: found.reason, requestId });
 }
 
 function wordsOf(found) {

@@ -5,6 +5,7 @@ import { Problem, call, getJson } from "./api.js";
 const CONNECT_MS = 15000;
 const ASK_MS = 1000;
 const GONE = new Set(["failed", "closed"]);
+const UNHEARD = new Set([undefined, "peer_lost", "peer_closed"]); // the service lost this browser, or the session
 
 const NO_WAY = new Problem({
   title: "No connection came about.",
@@ -32,7 +33,7 @@ export async function microphone() {
 export class Connection {
   /** `onEvent({name, ...})` for the session's events, `onEnd(problem or null)` once, `onTrack(stream)` when media comes. */
   constructor({ onEvent, onEnd, onTrack }) {
-    Object.assign(this, { onEvent, onEnd, onTrack, id: "", over: false, waiting: [] });
+    Object.assign(this, { onEvent, onEnd, onTrack, id: "", over: false, gone: false, waiting: [] });
     this.leave = () => this.#tell("DELETE", "", { keepalive: true });
   }
 
@@ -52,7 +53,7 @@ export class Connection {
     else if (echo) this.pc.addTransceiver("audio", { direction: "recvonly" });
     this.pc.addTransceiver("video", { direction: "recvonly" });
     const channel = this.pc.createDataChannel("events");
-    channel.addEventListener("message", ({ data }) => this.onEvent(JSON.parse(data)));
+    channel.addEventListener("message", ({ data }) => this.#happened(JSON.parse(data)));
     await this.pc.setLocalDescription();
     const body = { sdp: this.pc.localDescription.sdp, type: "offer", drive, fps, echo };
     if (avatarId) body.avatar_id = avatarId;
@@ -77,7 +78,7 @@ export class Connection {
     this.over = true;
     clearTimeout(this.timer);
     removeEventListener("pagehide", this.leave);
-    if (this.id) this.leave();
+    if (this.id && !this.gone) this.leave();
     this.pc?.close();
     this.onEnd(problem);
   }
@@ -94,6 +95,11 @@ export class Connection {
 
   serverStats() {
     return getJson(`/stream/webrtc/${this.id}/stats`);
+  }
+
+  #happened(event) {
+    if (event.name === "ended") this.gone = true;
+    this.onEvent(event);
   }
 
   #changed() {
@@ -113,9 +119,13 @@ export class Connection {
     try {
       await this.serverStats();
     } catch (error) {
-      if (error.status === 404 || error.status === 410) this.end(CUT);
+      if (this.over || (error.status !== 404 && error.status !== 410)) return;
+      this.gone = true;
+      if (UNHEARD.has(error.reason)) this.end(CUT);
+      else this.onEvent({ name: "ended", detail: error.reason });
+    } finally {
+      setTimeout(() => { if (!this.over && this.pc.connectionState === "disconnected") this.#ask(); }, ASK_MS);
     }
-    setTimeout(() => { if (!this.over && this.pc.connectionState === "disconnected") this.#ask(); }, ASK_MS);
   }
 
   #trickle(candidate) {

@@ -15,6 +15,7 @@ const ENDS = {
   max_duration: "The session reached its longest duration.",
   drained: "The service is being updated. Start again.",
 };
+const FAULTS = { failed: "Something failed in the service. Start again, and tell the operator if it comes back." };
 const picture = byId("picture");
 let connection = null;
 let stream = null;
@@ -131,7 +132,7 @@ function happened({ name, ...event }) {
   }
   if (name === "ended") {
     ended = ENDS[event.detail] ?? "";
-    connection?.end(ended || event.detail === "deleted" ? null : new Problem({ title: "The session has ended.", text: event.detail }));
+    connection?.end(ended || event.detail === "deleted" ? null : new Problem({ title: "The session has ended.", text: FAULTS[event.detail] ?? event.detail }));
   }
 }
 

@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 
 from benchmarks.aperture import ApertureMeter
 from engines.face_mesh import FaceTracker
+from pipeline.live.contracts import EndReason
 from tests.browser.cdp import Page
 from tests.browser.conftest import speech
 from tests.browser.test_page import DESKTOP, PHONE, SHOTS_ENV, shown, text
@@ -81,6 +82,24 @@ def end(page: Page) -> None:
     page.click("#end")
     page.wait("document.querySelector('#start').checkVisibility()")
     assert not shown(page, "#picture") and shown(page, "#poster")
+
+
+def only_session(service: Served) -> str:
+    sessions = service.host.live.sessions
+    wait_for(lambda: len(sessions.ids) == 1)
+    return sessions.ids[0]
+
+
+def fall_silent(service: Served, session_id: str) -> None:
+    """The service sends nothing more to this session's client, not even good-bye."""
+    entry = service.host.live.sessions._entries[session_id]
+
+    def abort() -> None:
+        for transceiver in entry.peer._pc.getTransceivers():
+            for protocol in transceiver.receiver.transport.transport._connection._protocols:
+                protocol.transport.abort()
+
+    entry.hub._loop.call_soon_threadsafe(abort)
 
 
 def decoded(page: Page) -> tuple[int, float]:
@@ -257,23 +276,28 @@ def test_a_browser_that_goes_away_frees_its_place(
 def test_a_connection_that_is_lost_is_made_again(page: Page, service: Served) -> None:
     """What a client sees when the process that holds its session dies: not a packet more, and no such session."""
     start(page)
-    sessions = service.host.live.sessions
-    wait_for(lambda: len(sessions.ids) == 1)
-    [lost] = sessions.ids
-    entry = sessions._entries[lost]
-
-    def silence() -> None:
-        for transceiver in entry.peer._pc.getTransceivers():
-            for protocol in transceiver.receiver.transport.transport._connection._protocols:
-                protocol.transport.abort()
-
-    entry.hub._loop.call_soon_threadsafe(silence)
+    sessions, lost = service.host.live.sessions, only_session(service)
+    fall_silent(service, lost)
     page.wait("document.querySelector('#state').textContent.includes('Connecting again')")
     page.wait(f"{PLAYING} && document.querySelector('#state').textContent !== 'Connecting…'")
     wait_for(lambda: len(sessions.ids) == 1 and sessions.ids != [lost])
     assert not shown(page, "#live-error")
-    page.events.clear()  # the browser reports the 410 that told it
     end(page)
+    told = [event for event in page.events if lost in str(event)]  # the browser reports the 410 that told it
+    page.events = [event for event in page.events if event not in told]
+    assert not any(event.get("params", {}).get("request", {}).get("method") == "DELETE" for event in told)
+
+
+def test_an_end_that_the_network_kept_back_is_told_in_words(page: Page, service: Served) -> None:
+    start(page)
+    sessions, ended = service.host.live.sessions, only_session(service)
+    session = sessions._entries[ended].session
+    fall_silent(service, ended)
+    session.end(EndReason.MAX_DURATION)
+    page.wait("document.querySelector('#state').textContent === 'The session reached its longest duration.'")
+    assert shown(page, "#start") and not shown(page, "#live-error")
+    assert not sessions.ids
+    page.events = [event for event in page.events if ended not in str(event)]
 
 
 def test_by_keyboard_on_a_phone(page: Page, shot: Callable[[str], None]) -> None:

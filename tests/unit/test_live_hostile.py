@@ -343,6 +343,7 @@ def test_listeners_to_a_quiet_session(served: Served, sdp: str) -> None:
         httpx.delete(f"http://127.0.0.1:{served.port}/stream/webrtc/{session}")
         assert "event: ended" in list(lines)
     assert_problem(served.client.get(url), 410, "session_ended")
+    assert served.client.get(url).json()["reason"] == "deleted"
     assert_problem(served.client.get(url, headers={"Last-Event-ID": "-1"}), 422, None, "Last-Event-ID")
 
 
