@@ -16,7 +16,6 @@ class Lifetime:
 
     Attributes:
         reason: Why the session ends or has ended; None while it lives.
-        connected_at: When the client came, monotonic seconds; 0 before.
     """
 
     def __init__(self, clock: LiveClock, connect_timeout_s: float) -> None:
@@ -25,13 +24,10 @@ class Lifetime:
         self._connected = asyncio.Event()
         self._ending = asyncio.Event()
         self.reason: EndReason | None = None
-        self.connected_at = 0.0
 
     def connected(self) -> None:
-        """The client is there; only the first time counts."""
-        if not self._connected.is_set():
-            self.connected_at = self._clock.now()
-            self._connected.set()
+        """The client is there."""
+        self._connected.set()
 
     def end(self, reason: EndReason) -> None:
         """End the session; the first reason counts."""

@@ -120,7 +120,6 @@ class LiveSession:
         self._last_rect: Nv12Rect | None = None
         self._last_speech = 0
         self._repeated = 0
-        self._first_frame_ms: float | None = None
         self._av_offset_ms = 0.0
 
     @property
@@ -242,7 +241,6 @@ class LiveSession:
             frames_dropped=self._shelf.dropped,
             input_inserted_ms=1000 * self._voice.microphone.inserted / SAMPLE_RATE_HZ,
             input_dropped_ms=1000 * self._voice.microphone.dropped / SAMPLE_RATE_HZ,
-            first_frame_ms=self._first_frame_ms,
             speaking=self._speaking.state is LiveState.SPEAKING,
             utterances=self._speaking.utterances,
             interruptions=self._speaking.epoch,
@@ -288,8 +286,6 @@ class LiveSession:
         self._sink.video(video)
         self._sink.voice(voice)
         self._av_offset_ms = 1000 * (video.pts_s - voice.pts_samples / SAMPLE_RATE_HZ)
-        if self._first_frame_ms is None:
-            self._first_frame_ms = 1000 * (self._clock.now() - self._life.connected_at)
         self._speaking.heard(over, self._voice.current)
         self._voice.go_on()
 

@@ -46,7 +46,6 @@ class LiveStats:
         frames_dropped: Pictures that came too late or were not drawn because they would have.
         input_inserted_ms: Silence put into the microphone's samples because they were late.
         input_dropped_ms: Microphone samples left out because there were too many.
-        first_frame_ms: From connected to the first picture; None before.
         speaking: Whether somebody speaks now.
         utterances: Utterances that began.
         interruptions: Interruptions that cut something.
@@ -74,7 +73,6 @@ class LiveStats:
     frames_dropped: int = 0
     input_inserted_ms: float = 0.0
     input_dropped_ms: float = 0.0
-    first_frame_ms: float | None = None
     speaking: bool = False
     utterances: int = 0
     interruptions: int = 0
