@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from engines.runtime import Runtime
-from kernels.errors import InvalidInputError, LiveAnchorError
+from kernels.errors import InvalidInputError, LiveAnchorError, first_line
 
 RuntimeKind = Literal["auto", "eager", "compiled", "tensorrt"]
 RUNTIMES: Final = get_args(RuntimeKind)
@@ -146,12 +146,6 @@ def relative_error(got: Tensor, want: Tensor) -> float:
     return error if math.isfinite(error) else math.inf
 
 
-def told(fault: BaseException) -> str:
-    """A fault in one line; some have no text."""
-    first = next(iter(str(fault).splitlines()), "")
-    return f"{type(fault).__name__}: {first[:200]}"
-
-
 def call_ms(runtime: Runtime, inputs: Inputs) -> float:
     """Median time of a call, to the end of the device's work."""
 
@@ -203,7 +197,7 @@ def _reference_answers(reference: Runtime, inputs: Sequence[Inputs]) -> tuple[Se
         except torch.OutOfMemoryError as fault:
             if not want:
                 raise
-            _log.warning("reference lacks memory", batch=len(given[0]), why=told(fault))
+            _log.warning("reference lacks memory", batch=len(given[0]), why=first_line(fault, named=True))
             break
     return inputs[: len(want)], want
 
@@ -216,7 +210,7 @@ def _tried(name: str, make: Make, inputs: Sequence[Inputs], want: Sequence[Tenso
             for given, expected in zip(inputs, want, strict=True)
         )
     except (LiveAnchorError, ImportError, RuntimeError) as fault:  # whatever a library lacks, the others still serve
-        return Trial(name, None, reason=told(fault))
+        return Trial(name, None, reason=first_line(fault, named=True))
     if error > max_error:
         return Trial(name, None, error=error, reason=f"is off: relative error {error:.1e}, allowed {max_error:.0e}")
     return Trial(name, runtime, error=error)

@@ -46,7 +46,15 @@ class ShapeError(InvalidInputError):
     code = "invalid_shape"
 
 
-def first_line(error: BaseException, limit: int = 200) -> str:
-    """What an error of a library says, in one line of at most `limit` characters; its type's name where it says nothing."""
-    lines = str(error).strip().splitlines()
-    return lines[0][:limit] if lines else type(error).__name__
+def first_line(error: BaseException, limit: int = 200, *, named: bool = False) -> str:
+    """What an error of a library says, in one line; its type's name where it says nothing.
+
+    Args:
+        error: The error.
+        limit: Most characters of its text.
+        named: The type's name goes before the text.
+    """
+    name, lines = type(error).__name__, str(error).strip().splitlines()
+    if not lines:
+        return name
+    return f"{name}: {lines[0][:limit]}" if named else lines[0][:limit]

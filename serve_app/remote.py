@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from kernels.errors import InvalidInputError, LiveAnchorError
+from kernels.errors import InvalidInputError, LiveAnchorError, first_line
 from pipeline.config import SessionSettings
 
 URL_ENV = "LIVEANCHOR_URL"
@@ -146,7 +146,7 @@ def _post(
             frames = int(answer.headers.get("X-Frames", 0))
         part.replace(out)
     except httpx.HTTPError as error:
-        raise RemoteError(url, f"{type(error).__name__}: {error}") from error
+        raise RemoteError(url, first_line(error, named=True)) from error
     finally:
         part.unlink(missing_ok=True)
     on_progress(frames, frames)

@@ -14,8 +14,8 @@ from engines.ditto.checkpoints import HUBERT_FILE
 from engines.ditto.hubert import WINDOW_SAMPLES, Hubert
 from engines.ditto.hubert_file import read_hubert
 from engines.ditto.hubert_graph import verified_hubert
-from engines.runtime_choice import RuntimeKind, RuntimeRefusedError, fastest, median_ms, said_ms, told
-from kernels.errors import LiveAnchorError
+from engines.runtime_choice import RuntimeKind, RuntimeRefusedError, fastest, median_ms, said_ms
+from kernels.errors import LiveAnchorError, first_line
 
 F32 = NDArray[np.float32]
 EncodeAll = Callable[[Sequence[F32]], list[F32]]
@@ -55,7 +55,7 @@ def hubert_runtime(folder: Path, device: str = "cpu", threads: int = 1, wanted: 
         try:
             ways[name] = make()
         except (LiveAnchorError, RuntimeError) as error:  # a file of another exporter, no library, too little memory
-            reasons[name] = told(error)
+            reasons[name] = first_line(error, named=True)
             if wanted == name:
                 raise RuntimeRefusedError(f"{STAGE}: runtime {name} cannot be used here: {reasons[name]}") from error
     times = (

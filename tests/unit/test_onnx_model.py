@@ -19,6 +19,7 @@ from kernels.errors import first_line
 )
 def test_the_first_line_of_what_an_error_says(said: str, line: str) -> None:
     assert first_line(ValueError(said)) == line
+    assert first_line(ValueError(said), named=True) == (line if line == "ValueError" else f"ValueError: {line}")
 
 
 def test_long_words_are_cut() -> None:
