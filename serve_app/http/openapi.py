@@ -134,7 +134,8 @@ def install_openapi(api: FastAPI) -> None:
         if api.openapi_schema is None:
             found = get_openapi(title=api.title, version=api.version, description=DESCRIPTION, routes=api.routes)
             schemas = found.setdefault("components", {}).setdefault("schemas", {})
-            schemas["Problem"] = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas |= problem.pop("$defs", {}) | {"Problem": problem}
             for unused in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(unused, None)
             for path in found["paths"].values():
