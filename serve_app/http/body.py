@@ -80,7 +80,7 @@ def content_type(request: Request) -> str:
 
 
 def refuse_query(request: Request, shape: FormShape) -> None:
-    """Fields belong into the body; in the address they would be overlooked.
+    """Fields belong into the body; in the address they would be overlooked. Other names are left to proxies and logs.
 
     Raises:
         MisplacedFieldError: One is in the address.

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import Drive
 from pipeline.webrtc.sdp import TrickledCandidate, read_fragment
-from serve_app.http.body import JSON, FormShape, RawForm, content_type, read_whole
+from serve_app.http.body import JSON, FormShape, RawForm, content_type, read_whole, refuse_query
 from serve_app.http.capacity import Hold
 from serve_app.http.errors import BodyMalformedError, MissingFieldError, UnsupportedBodyError
 from serve_app.http.fields import MAX_SEED, avatar_id_field, choice_field, flag_field, text_field, whole_field
@@ -66,6 +66,7 @@ async def offer_of(request: Request, settings: ApiSettings, hold: Hold) -> Offer
     Raises:
         InvalidInputError: The body or a field of it.
     """
+    refuse_query(request, OFFER_SHAPE)
     if (kind := content_type(request)) != JSON:
         raise UnsupportedBodyError("Content-Type", kind or "none", JSON)
     return offer_form(parse_json(await read_small(request, settings, hold), OFFER_SHAPE), settings)
@@ -117,6 +118,7 @@ async def candidates_of(request: Request, settings: ApiSettings, hold: Hold) -> 
     Raises:
         InvalidInputError: The body or a field of it.
     """
+    refuse_query(request, _CANDIDATES_SHAPE)
     kind = content_type(request)
     if kind == JSON:
         form = parse_json(await read_small(request, settings, hold), _CANDIDATES_SHAPE)

@@ -19,7 +19,7 @@ from deployments.live_errors import SessionEndedError
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
 from pipeline.types import F32, SAMPLE_RATE_HZ
-from serve_app.http.body import MULTIPART, FormShape, content_type, read_whole
+from serve_app.http.body import MULTIPART, FormShape, content_type, read_whole, refuse_query
 from serve_app.http.capacity import Hold
 from serve_app.http.errors import UnsupportedBodyError
 from serve_app.http.live_host import LiveHost
@@ -283,6 +283,7 @@ def _kind_of(text: str) -> str:
 
 
 async def _speech(services: Services, request: Request, hold: Hold) -> bytes:
+    refuse_query(request, SPEECH_SHAPE)
     limits = services.settings.body(services.settings.max_upload_bytes)
     kind = content_type(request)
     if kind == MULTIPART:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -88,6 +89,26 @@ def test_an_offer_that_is_no_json_is_refused(served: Served) -> None:
     post = served.client.post
     assert_problem(post("/stream/webrtc/offer", content=b"v=0", headers={"Content-Type": "application/sdp"}), 415)
     assert_problem(post("/stream/webrtc/offer", content=b"{", headers={"Content-Type": "application/json"}), 400)
+
+
+def test_no_route_overlooks_a_field_in_the_address(served: Served) -> None:
+    asked: set[tuple[str, str, str]] = set()
+    for path, methods in served.client.get("/openapi.json").json()["paths"].items():
+        url = re.sub(r"\{\w+\}", "nobody", path)
+        for method, told in methods.items():
+            content = told.get("requestBody", {}).get("content", {})
+            for field in {name for one in content.values() for name in one["schema"].get("properties", {})}:
+                asked.add((method, path, field))
+                answer = served.client.request(method, url, params={field: "1", "via": "menu"})
+                assert_problem(answer, 422, "misplaced_field", field)
+            if content:  # a name that is no field is left to proxies
+                other = served.client.request(method, url, params={"via": "menu"})
+                assert_problem(other, 415, "unsupported_content_type")
+    assert {path for _, path, _ in asked} == {
+        "/generate", "/api/generate", "/avatars", "/stream/webrtc/offer", "/stream/webrtc/{session_id}",
+        "/stream/webrtc/{session_id}/speak", "/stream/whep/{session_id}/{viewer_id}",
+    }  # fmt: skip
+    assert len(asked) == 2 * 7 + 2 + 7 + 1 + 1 + 1
 
 
 def test_twenty_offers_at_once_give_as_many_sessions_as_there_is_room(served: Served) -> None:
