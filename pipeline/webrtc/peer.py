@@ -197,7 +197,7 @@ class LivePeer:
             for transceiver in self._pc.getTransceivers():
                 self._settle(transceiver)
             if self._pc.sctp is not None:
-                rtc_patches.bound_channels(self._pc.sctp)
+                rtc_patches.bound_channels(self._pc.sctp, self._clock)
             with rtc_patches.port_range(self._rtc.udp_port_min, self._rtc.udp_port_max):
                 await self._pc.setLocalDescription(await self._pc.createAnswer())
         except OperationError as error:

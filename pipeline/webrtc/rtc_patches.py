@@ -12,7 +12,7 @@ Per object, by `SenderHook`, `hook_microphone` and `bound_channels`:
 * Sender reports map RTP time to the media clock, not to the moment of sending, so that picture and voice agree exactly.
 * Audio goes to our own jitter buffer and decoder: aiortc's stays 280 ms late for good after one lost packet.
 * A client's floods are left out: packets of a microphone, of which a receiver keeps statistics per source for good, retransmissions
-  that it asks for, data channels and messages without end, for which aiortc's receive window is no bound.
+  that it asks for, data channels, messages without end, for which aiortc's receive window is no bound, and without pause.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ MICROPHONE_PACKETS = (500.0, 1000.0)
 MICROPHONE_SOURCES = 8
 RESENT_PACKETS = (2000.0, 4000.0)
 """Per second and at once: 20 Mbit/s."""
+CHANNEL_CHUNKS = (200.0, 400.0)
+"""Per second and at once, of all data channels together: 240 kB/s, where a client has next to nothing to say."""
 MAX_CHANNELS = 16
 MAX_UNFINISHED_BYTES = 256 * 1024
 """Of messages that have begun and not ended; what a client may tell us fits many times."""
@@ -328,19 +330,26 @@ def hook_microphone(
     return gate
 
 
-def bound_channels(transport: RTCSctpTransport) -> None:
+def bound_channels(transport: RTCSctpTransport, clock: Callable[[], float] = time.monotonic) -> FloodGate:
     """Leave out what nobody needs.
 
     Data channels beyond `MAX_CHANNELS` (acknowledged: the others go on); whatever comes while `MAX_UNFINISHED_BYTES` of messages
-    lack their ends; and while `MAX_MISORDERED` chunks wait for a missing one, all but that one.
+    lack their ends; and while `MAX_MISORDERED` chunks wait for a missing one, all but that one. Chunks beyond `CHANNEL_CHUNKS` are
+    lost as if by the network: a client that plays by the rules slows down and sends them again.
+
+    Returns:
+        What counts the chunks that were too many.
     """
     bounded: Any = transport
     stock, window = bounded._receive_data_chunk, bounded._advertised_rwnd
+    gate = FloodGate(*CHANNEL_CHUNKS, clock)
 
     async def receive(chunk: Any) -> None:
         if window - bounded._advertised_rwnd >= MAX_UNFINISHED_BYTES:
             return
         if len(bounded._sack_misordered) >= MAX_MISORDERED and chunk.tsn != (bounded._last_received_tsn + 1) & MASK_32:
+            return
+        if not gate.lets():
             return
         if chunk.protocol == CHANNEL_CONTROL and len(bounded._data_channels) >= MAX_CHANNELS:
             bounded._sack_needed = True
@@ -349,3 +358,4 @@ def bound_channels(transport: RTCSctpTransport) -> None:
         await stock(chunk)
 
     bounded._receive_data_chunk = receive
+    return gate

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from typing import Any
 
 from aiortc import RTCConfiguration, RTCPeerConnection
@@ -97,6 +99,47 @@ def test_chunks_that_wait_for_a_missing_one_are_bounded() -> None:
         await peer.close()
 
     session(body)
+
+
+def test_messages_without_pause_are_slowed_down_and_none_is_lost() -> None:
+    async def body(hub: LiveHub, ticker: Ticker, client: Client) -> None:
+        said: list[dict[str, Any]] = []
+        channel = client.channel()
+        peer = await connected(hub, client, on_message=said.append)
+        await until(lambda: channel.readyState == "open" and not client.pc.sctp._sent_queue)
+        rate, burst = rtc_patches.CHANNEL_CHUNKS
+        seen, began, count = len(client.pictures), time.monotonic(), round(burst + rate)
+        for number in range(count):
+            channel.send(json.dumps({"n": number}))
+        await until(lambda: len(said) == count)
+        assert time.monotonic() - began > 0.9 and said == [{"n": number} for number in range(count)]
+        assert len(client.pictures) > seen + 10
+        await peer.close()
+
+    session(body)
+
+
+def test_a_client_that_does_not_slow_down_gets_no_more_through() -> None:
+    async def body() -> None:
+        connection, clock, passed = RTCPeerConnection(RTCConfiguration(iceServers=[])), ManualClock(1.0), []
+        connection.createDataChannel("events")
+        transport: Any = connection.sctp
+
+        async def stock(chunk: DataChunk) -> None:
+            passed.append(chunk)
+
+        transport._receive_data_chunk = stock
+        gate = rtc_patches.bound_channels(transport, clock)
+        for _ in range(5000):
+            await transport._receive_data_chunk(DataChunk())
+        assert (len(passed), gate.refused) == (400, 4600)
+        clock.now += 1.0
+        for _ in range(5000):
+            await transport._receive_data_chunk(DataChunk())
+        assert len(passed) == 600
+        await connection.close()
+
+    asyncio.run(body())
 
 
 def test_a_storm_of_retransmission_requests_is_answered_up_to_a_limit() -> None:
