@@ -24,18 +24,31 @@ class Headroom:
     other; so the share that one more session would lead to is taken as `share * (n + 1) / n`, n = sessions that spoke within the
     window. Idle sessions make no chunks and cost no stage anything: only `max_sessions` bounds them.
 
+    A session whose client does not come keeps its place only while nobody else wants it: once all places are taken, the one that
+    has waited longest gives way, after `grace_s`. A bound on places without clients would be no help: whoever fills it keeps
+    everybody else out with fewer offers, and offers that come at once would not fill the places that there are.
+
     Args:
         max_sessions: Never more.
         max_share: Largest expected share.
         clock: Monotonic seconds.
+        grace_s: A client may take so long to come even where all places are taken.
     """
 
-    def __init__(self, max_sessions: int, max_share: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        max_sessions: int,
+        max_share: float,
+        clock: Callable[[], float] = time.monotonic,
+        grace_s: float = math.inf,
+    ) -> None:
         self._max_sessions = max_sessions
         self._max_share = max_share
         self._clock = clock
+        self._grace_s = grace_s
         self._chunks: deque[tuple[float, str, float]] = deque()
         self._held: set[str] = set()
+        self._waiting: dict[str, float] = {}
         self.refused = 0
 
     def chunk_done(self, session_id: str, took_s: float, lasts_s: float) -> None:
@@ -69,10 +82,27 @@ class Headroom:
             )
             raise NoCapacityError(len(self._held), capacity, reason)
         self._held.add(session_id)
+        self._waiting[session_id] = self._clock()
+
+    def client_came(self, session_id: str) -> None:
+        """A session's place is its own from now on."""
+        self._waiting.pop(session_id, None)
+
+    def give_way(self) -> str | None:
+        """The session that should end for one more to be let in; None where there is room, or none that could. Named once."""
+        if len(self._held) < self._max_sessions or not self._in_time():
+            return None
+        late = [(since, who) for who, since in self._waiting.items() if self._clock() - since >= self._grace_s]
+        if not late:
+            return None
+        _, session_id = min(late)
+        del self._waiting[session_id]
+        return session_id
 
     def release(self, session_id: str) -> None:
         """Give the place back; a second time does nothing. What its pictures took says nothing about those who stay."""
         self._held.discard(session_id)
+        self._waiting.pop(session_id, None)
         self._chunks = deque(one for one in self._chunks if one[1] != session_id)
 
     @property
@@ -90,11 +120,13 @@ class Headroom:
 
     def capacity(self) -> int:
         """Sessions that fit now, those that are here included; never fewer than are here."""
+        return self._max_sessions if self._in_time() else min(len(self._held), self._max_sessions)
+
+    def _in_time(self) -> bool:
+        """Whether one more session would leave all of them in time."""
         share = self.share()
         speaking = len({who for _, who, _ in self._chunks})
-        if not speaking or share * (speaking + 1) / speaking <= self._max_share:
-            return self._max_sessions
-        return min(len(self._held), self._max_sessions)
+        return not speaking or share * (speaking + 1) / speaking <= self._max_share
 
     def _trim(self) -> None:
         oldest = self._clock() - WINDOW_S

@@ -127,7 +127,12 @@ class LiveSessions:
         )
         self._default_id = ""
         self._log = structlog.get_logger("liveanchor.live")
-        self.headroom = Headroom(settings.live.max_sessions, settings.live.max_chunk_latency_share, clock)
+        self.headroom = Headroom(
+            settings.live.max_sessions,
+            settings.live.max_chunk_latency_share,
+            clock,
+            settings.live.connect_grace_s,
+        )
         self.ended: Counter[str] = Counter()
 
     @property
@@ -152,6 +157,8 @@ class LiveSessions:
             InvalidInputError: `sdp` or `avatar_id`.
             LiveAnchorError: A stage does not answer.
         """
+        if offer.last_try:
+            await self._make_room()
         self.headroom.admit(offer.session_id, offer.last_try)
         entry: _Entry | None = None
         try:
@@ -179,6 +186,13 @@ class LiveSessions:
         entry.task = asyncio.create_task(self._run(entry), name=f"live-{offer.session_id}")
         self._log.info("session_begun", session_id=offer.session_id, drive=str(offer.drive), fps=offer.fps)
         return LiveAnswer(offer.session_id, sdp, avatar.avatar_id, canvas.width, canvas.height, offer.fps)
+
+    async def _make_room(self) -> None:
+        """End a session whose client does not come, where its place is needed."""
+        late = self._entries.get(self.headroom.give_way() or "")
+        if late is not None:
+            late.session.end(EndReason.CONNECT_TIMEOUT)
+            await self.ended_because(late.offer.session_id)
 
     async def _announce(self, session_id: str) -> None:
         if self._on_begin is not None:
@@ -309,7 +323,7 @@ class LiveSessions:
             connect_timeout_s=settings.live.connect_timeout_s,
             microphone=offer.drive is Drive.MIC,
             on_microphone=lambda pcm, position: entry.session.feed(pcm),
-            on_connected=lambda: entry.session.connected(),
+            on_connected=lambda: self._client_came(entry),
             on_ended=lambda reason: entry.session.end(reason),
         )
         log = EventLog()
@@ -329,6 +343,10 @@ class LiveSessions:
         viewers = Viewers(hub, settings.rtc, connect_timeout_s=settings.live.connect_timeout_s)
         entry = _Entry(offer, session, hub, peer, viewers, log)
         return entry
+
+    def _client_came(self, entry: _Entry) -> None:
+        self.headroom.client_came(entry.offer.session_id)
+        entry.session.connected()
 
     async def _run(self, entry: _Entry) -> EndReason:
         session_id, reason = entry.offer.session_id, EndReason.FAILED

@@ -26,6 +26,12 @@ class LiveSettings(Settings):
     idle_ttl_s: float = Field(300.0, gt=0, description="A session in which nobody spoke for so long ends.")
     max_duration_s: float = Field(3600.0, gt=0, description="Longest session.")
     connect_timeout_s: float = Field(20.0, gt=0, le=120, description="ICE and DTLS must be done in this time.")
+    connect_grace_s: float = Field(
+        10.0,
+        gt=0,
+        le=120,
+        description="Where all places are taken, a session whose client has not come for so long gives way to a new offer.",
+    )
     max_queued_speech_s: float = Field(600.0, gt=0, description="Speech that may wait in a pushed session.")
     idle_loop_frames: int = Field(100, ge=25, le=500, description="Frames of the idle loop, played to and fro.")
     idle_cache_bytes: int = Field(512 * 2**20, ge=2**20, description="Bound on idle loops kept in one replica.")

@@ -84,3 +84,39 @@ def test_what_a_session_took_leaves_with_it() -> None:
     headroom.release("s1")
     assert headroom.capacity() == 8
     headroom.admit("s2")
+
+
+def test_who_waits_longest_for_a_client_gives_way_once_all_places_are_taken() -> None:
+    clock = ManualClock()
+    headroom = Headroom(3, 0.8, clock, grace_s=10.0)
+    for now, session_id in enumerate(("s1", "s2", "s3")):
+        assert headroom.give_way() is None, "there is room"
+        clock.now = float(now)
+        headroom.admit(session_id)
+    clock.now = 9.9
+    assert headroom.give_way() is None, "offers that come at once leave each other alone"
+    headroom.client_came("s1")
+    clock.now = 11.0
+    assert headroom.give_way() == "s2"
+    assert headroom.give_way() is None, "s2 is asked once, s3 has a second left"
+    clock.now = 12.0
+    assert headroom.give_way() == "s3"
+    headroom.release("s2")
+    headroom.admit("s4")
+    clock.now = 500.0
+    headroom.release("s4")
+    headroom.admit("s5")
+    assert headroom.give_way() is None, "of those that left nothing is remembered"
+
+
+def test_nobody_gives_way_where_that_would_let_nobody_in() -> None:
+    clock = ManualClock()
+    headroom = Headroom(2, 0.8, clock, grace_s=10.0)
+    headroom.admit("s1")
+    headroom.admit("s2")
+    headroom.client_came("s1")
+    clock.now = 20.0
+    _chunks(headroom, "s1", 2.0)
+    assert headroom.give_way() is None
+    clock.now += WINDOW_S + 1
+    assert headroom.give_way() == "s2"

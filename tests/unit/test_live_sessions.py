@@ -6,7 +6,9 @@ import asyncio
 import gc
 import json
 import threading
+import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,6 +31,7 @@ from pipeline.stages import Stages
 from pipeline.types import Avatar
 from tests.unit.http_support import small_avatar, wav
 from tests.unit.live_support import LiveFakeStages
+from tests.unit.manual_clock import ManualClock
 from tests.unit.rtc_support import Client, resident_bytes, until, usage
 
 SETTINGS = SessionHostSettings.model_validate(
@@ -68,6 +71,7 @@ def run(
     body: Callable[[LiveSessions, Told], Awaitable[None]],
     settings: SessionHostSettings = SETTINGS,
     stages_of: Callable[[str], Awaitable[Stages]] | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     avatar = small_avatar()
 
@@ -83,7 +87,9 @@ def run(
         async def same(session_id: str) -> Stages:
             return stages
 
-        sessions = LiveSessions(settings, stages_of or same, presenter, stages, on_begin=told.begin, on_end=told.end)
+        sessions = LiveSessions(
+            settings, stages_of or same, presenter, stages, clock=clock, on_begin=told.begin, on_end=told.end
+        )
         told.sessions = sessions
         try:
             await body(sessions, told)
@@ -208,6 +214,34 @@ def test_a_client_that_leaves_ends_its_session() -> None:
         assert told.ended == [("s1", "peer_closed")]
 
     run(body)
+
+
+def test_places_of_clients_that_do_not_come_go_to_those_who_ask_later() -> None:
+    clock = ManualClock()
+
+    async def body(sessions: LiveSessions, told: Told) -> None:
+        client, late = Client(), Client()
+        await begin(sessions, client, "s1")
+        absent = LiveOffer("s2", await late.offer(), None, 25, Drive.PUSH, True)
+        await sessions.open(absent)
+        clock.now = 9.0
+        with pytest.raises(NoCapacityError):
+            await sessions.open(replace(absent, session_id="s3"))
+        clock.now = 11.0
+        with pytest.raises(NoCapacityError):  # another host may have room
+            await sessions.open(replace(absent, session_id="s4", last_try=False))
+        results = await asyncio.gather(
+            *(sessions.open(replace(absent, session_id=f"n{number}")) for number in range(5)), return_exceptions=True
+        )
+        refused = [one for one in results if isinstance(one, NoCapacityError)]
+        assert len(refused) == 4 and sessions.headroom.refused == 5
+        assert told.ended == [("s2", "connect_timeout")] and "s1" in sessions.ids and len(sessions.ids) == 2
+        with pytest.raises(SessionEndedError, match="connect_timeout"):
+            await sessions.session_stats("s2")
+        await client.close()
+        await late.close()
+
+    run(body, clock=clock)
 
 
 def test_offers_that_fail_leave_nothing_and_take_no_place() -> None:
