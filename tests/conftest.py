@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
@@ -17,6 +18,16 @@ if str(ROOT) not in sys.path:
 if not torch.cuda.is_available():
     # before anything imports triton: without a GPU its kernels run in the interpreter, on CPU tensors
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+# How fast an example is drawn or runs says something about the machine only. Continuous integration draws the same ones every time:
+# what a new draw finds is a fault of its own, not of the change that it came with.
+settings.register_profile(
+    "liveanchor",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=os.environ.get("LIVEANCHOR_REQUIRE_EXTRAS") == "1",
+)
+settings.load_profile("liveanchor")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
