@@ -206,7 +206,7 @@ def running(api: FastAPI) -> Iterator[int]:
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
 
 
 @contextmanager
@@ -214,12 +214,12 @@ def serving(folder: Path, host: InProcessHost | None = None, **settings: Any) ->
     """An application with its own host, on its own port."""
     host = host or InProcessHost(folder)
     api = create_api(host, host.live, ApiSettings.model_validate({"results": str(folder / "results"), **settings}))
-    with running(api) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+    with running(api) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         yield Served(host, client, port, api)
 
 
-def wait_for(condition: Callable[[], Any], timeout_s: float = 10.0) -> None:
-    """Poll until it is true."""
+def wait_for(condition: Callable[[], Any], timeout_s: float = 60.0) -> None:
+    """Poll until it is true; a busy machine may take its time."""
     deadline, pause = time.monotonic() + timeout_s, threading.Event()
     while not condition():
         assert time.monotonic() < deadline, "not within the time"

@@ -201,8 +201,8 @@ class Client:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    """Wait for something that another task brings about."""
+async def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    """Wait for something that another task brings about; a busy machine may take its time."""
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110  # the libraries under test offer nothing to wait for
             await asyncio.sleep(0.005)

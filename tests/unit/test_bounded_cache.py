@@ -53,16 +53,16 @@ def test_many_threads_build_once() -> None:
     def build() -> bytes:
         builds.append(1)
         inside.set()
-        release.wait(5)
+        release.wait(60)
         return b"x"
 
     threads = [threading.Thread(target=cache.get_or_build, args=(1, build)) for _ in range(8)]
     for thread in threads:
         thread.start()
-    inside.wait(5)
+    inside.wait(60)
     release.set()
     for thread in threads:
-        thread.join(5)
+        thread.join(60)
     assert builds == [1]
 
 
@@ -89,12 +89,12 @@ def test_bytes_are_counted_once_when_two_threads_build_after_a_failure() -> None
 
     def fail() -> bytes:
         failing.set()
-        assert waits.wait(5)
+        assert waits.wait(60)
         raise OSError("disk")
 
     def build() -> bytes:
         inside.set()
-        assert release.wait(5)
+        assert release.wait(60)
         return b"abcd"
 
     def first() -> None:
@@ -103,12 +103,12 @@ def test_bytes_are_counted_once_when_two_threads_build_after_a_failure() -> None
 
     threads = [threading.Thread(target=first)]
     threads[0].start()
-    assert failing.wait(5)
+    assert failing.wait(60)
     threads.append(threading.Thread(target=cache.get_or_build, args=(SignallingKey(waits), build)))
     threads[1].start()
-    assert inside.wait(5)
+    assert inside.wait(60)
     cache.get_or_build(SignallingKey(threading.Event()), lambda: b"efgh")
     release.set()
     for thread in threads:
-        thread.join(5)
+        thread.join(60)
     assert cache.bytes_held == 4

@@ -201,7 +201,7 @@ def test_being_told_to_end_leaves_nothing_half_written(tmp_path: Path) -> None:
     )
     speech = Path(__file__).resolve().parents[2] / "docs" / "demo" / "speech.wav"
     done = subprocess.run(
-        [sys.executable, "-c", code, str(speech), str(tmp_path / "x.mp4")], capture_output=True, check=False, timeout=60
+        [sys.executable, "-c", code, str(speech), str(tmp_path / "x.mp4")], capture_output=True, check=False, timeout=240
     )
     assert done.returncode == 130 and not list(tmp_path.iterdir()), done.stderr.decode()[-800:]
 

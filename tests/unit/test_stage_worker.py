@@ -40,7 +40,7 @@ def test_batches_run_in_one_thread_and_are_counted() -> None:
     def run(items: Sequence[int]) -> list[int | LiveAnchorError]:
         threads.add(threading.current_thread().name)
         started.set()
-        assert hold.wait(10)
+        assert hold.wait(60)
         return [InvalidInputError("item", str(item), "positive") if item < 0 else item * 2 for item in items]
 
     async def go() -> StageWorker[int, int]:
@@ -48,7 +48,7 @@ def test_batches_run_in_one_thread_and_are_counted() -> None:
             "test", run, lambda result: result, StageSettings(batch=BatchSettings(max_size=4)), not_called
         )
         calls = [asyncio.create_task(worker.call(item, context(str(item)))) for item in (1, 2, -3, 4)]
-        await asyncio.to_thread(started.wait, 10)
+        await asyncio.to_thread(started.wait, 60)
         hold.set()
         got = await asyncio.gather(*calls, return_exceptions=True)
         assert [got[0], got[1], got[3]] == [2, 4, 8] and isinstance(got[2], InvalidInputError)
@@ -77,7 +77,7 @@ def test_a_batch_that_never_ends_makes_the_replica_unhealthy() -> None:
 
     def run(items: Sequence[int]) -> list[int | LiveAnchorError]:
         started.set()
-        assert hold.wait(10)
+        assert hold.wait(60)
         return list(items)
 
     async def go() -> None:
@@ -86,7 +86,7 @@ def test_a_batch_that_never_ends_makes_the_replica_unhealthy() -> None:
         )
         await worker.check()
         call = asyncio.create_task(worker.call(1, context("a")))
-        await asyncio.to_thread(started.wait, 10)
+        await asyncio.to_thread(started.wait, 60)
         clock.now += 29
         await worker.check()
         clock.now += 2

@@ -96,7 +96,7 @@ def _build_while_another_waits(folder: Path, seen: Any, number: int, at_the_lock
 
     def build() -> bytes:
         seen.put(number)
-        assert all(arrived.wait(60) for arrived in at_the_lock)
+        assert all(arrived.wait(200) for arrived in at_the_lock)
         return b"plan of " + str(number).encode()
 
     plan, _ = EngineCache(folder).read_or_build(key_of(), build)
@@ -113,7 +113,7 @@ def test_two_processes_build_once(tmp_path: Path) -> None:
     ]
     for worker in workers:
         worker.start()
-    results = [seen.get(timeout=120) for _ in range(3)]
+    results = [seen.get(timeout=240) for _ in range(3)]
     for worker in workers:
         worker.join(timeout=60)
     builders = [item for item in results if isinstance(item, int)]

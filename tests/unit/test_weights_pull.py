@@ -216,7 +216,7 @@ def test_a_home_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
 def test_concurrent_pulls_download_once(tmp_path: Path) -> None:
     pip = FakePip()
     gate = threading.Event()
-    pip.before = lambda: gate.wait(10) and None
+    pip.before = lambda: gate.wait(60) and None
     results: list[bool] = []
     threads = [
         threading.Thread(target=lambda: results.append(pull("face", tmp_path, run=pip).downloaded)) for _ in range(4)
