@@ -183,7 +183,7 @@ def test_results_expire_then_are_forgotten(tmp_path: Path) -> None:
     now = [1_800_000_000.0]
     settings = ApiSettings(results=str(tmp_path / "r"), results_ttl_s=60)
     api = create_api(InProcessHost(tmp_path), FakeLiveHost(), settings, wall_clock=lambda: now[0])
-    with running(api) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+    with running(api) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         found = client.post("/api/generate", files={"audio": wav()}).json()
         assert found["expires_at"] == "2027-01-15T08:01:00Z"
         assert client.get(found["url"]).status_code == 200
@@ -194,7 +194,9 @@ def test_results_expire_then_are_forgotten(tmp_path: Path) -> None:
         assert_problem(client.get(found["url"]), 404, "result_not_found", "id")
     for bad in ("x", "0" * 32):
         with running(api) as port:
-            assert_problem(httpx.get(f"http://127.0.0.1:{port}/results/{bad}"), 404, "result_not_found", "id")
+            assert_problem(
+                httpx.get(f"http://127.0.0.1:{port}/results/{bad}", timeout=60), 404, "result_not_found", "id"
+            )
 
 
 # operations
@@ -220,6 +222,7 @@ def test_metrics_count_what_happened(tmp_path: Path) -> None:
         metrics = one.api.state.services.metrics
         for method, route, status in (
             ("POST", "/generate", "200"),
+            ("POST", "/generate", "422"),
             ("GET", "unknown", "404"),
         ):  # counted when they have ended
             labels = {"method": method, "route": route, "status": status}
@@ -254,8 +257,8 @@ def test_a_mirror_hears_every_metric(tmp_path: Path) -> None:
 
     api = create_api(InProcessHost(tmp_path), FakeLiveHost(), ApiSettings(results=str(tmp_path)), Mirror())
     with running(api) as port:
-        httpx.post(f"http://127.0.0.1:{port}/generate", files={"audio": wav()})
-        httpx.post(f"http://127.0.0.1:{port}/generate", files={"audio": b"x"})
+        httpx.post(f"http://127.0.0.1:{port}/generate", files={"audio": wav()}, timeout=60)
+        httpx.post(f"http://127.0.0.1:{port}/generate", files={"audio": b"x"}, timeout=60)
     assert {name for name, _, _ in heard} == {spec.name for spec in SPECS} - {"liveanchor_http_cancelled"}
 
 
@@ -434,8 +437,9 @@ def test_logs_hold_no_content(tmp_path: Path) -> None:
         api = create_api(one.host, one.host.live, ApiSettings(results=str(tmp_path)))
         with running(api) as port:
             url = f"http://127.0.0.1:{port}"
-            httpx.post(f"{url}/generate?token=s3cret", files={"audio": ("private-name.wav", b"private-speech")})
-            httpx.get(f"{url}/results/private-id", headers={"Authorization": "Bearer s3cret"})
+            with httpx.Client(base_url=url, timeout=60) as client:
+                client.post("/generate?token=s3cret", files={"audio": ("private-name.wav", b"private-speech")})
+                client.get("/results/private-id", headers={"Authorization": "Bearer s3cret"})
     assert {entry["route"] for entry in logs if entry["event"] == "request"} == {"/generate", "/results/{result_id}"}
     text = str(logs)
     for secret in ("s3cret", "private"):

@@ -16,7 +16,7 @@ from pipeline.config import EncoderSettings
 from pipeline.portrait import PortraitLimits
 from pipeline.registration import register_bytes
 from tests.unit.hostile_media import BAD_AUDIO, BAD_PICTURES, MIB, ODD_AUDIO
-from tests.unit.http_support import InProcessHost, NoFaces, Served, assert_problem, head_of, serving, wav
+from tests.unit.http_support import InProcessHost, NoFaces, Served, assert_problem, head_of, serving, wait_for, wav
 
 MAX_UPLOAD = 2 * MIB
 MAX_GROWTH_MIB = 150
@@ -58,7 +58,7 @@ def _the_next_good_job_works(served: Served) -> Iterator[None]:
     yield
     assert served.generate(GOOD).status_code == 200
     services = served.api.state.services
-    assert services.gate.active == 0 and services.budget.held == 0
+    wait_for(lambda: services.gate.active == 0 and services.budget.held == 0)
 
 
 @pytest.mark.parametrize("name", BAD_AUDIO)
@@ -319,13 +319,13 @@ RAW = {
 
 @pytest.mark.parametrize("name", RAW)
 def test_broken_http_is_the_servers_400(served: Served, name: str) -> None:
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
         connection.sendall(RAW[name])
         assert connection.recv(100).startswith(b"HTTP/1.1 4")
 
 
 def test_a_huge_announced_length_is_refused_before_a_byte_is_read(served: Served) -> None:
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
         connection.sendall(head_of(999_999_999_999))
         answer = connection.recv(4000)
     assert answer.startswith(b"HTTP/1.1 413") and b"body_too_large" in answer
