@@ -4,13 +4,32 @@ import { acceptDrops, byId, make, show, showProblem } from "./dom.js";
 import { asProblem, call, getJson } from "./api.js";
 
 const TYPES = "image/jpeg,image/png,image/webp,video/mp4,video/webm,video/quicktime";
+const HINT = "A portrait can be a JPEG, PNG or WebP picture or a short video: one person, facing the camera.";
+
+/** The card's content; both pages have the same. */
+function fill(card) {
+  const number = make("span", { className: "number", "aria-hidden": "true" }, "1");
+  const tiles = make("div", { id: "presenters", className: "tiles" });
+  const status = make("p", { id: "presenter-status", className: "status", role: "status" }, "Loading presenters…");
+  const remove = make("button", { type: "button", id: "remove-presenter", className: "link", hidden: true }, "Remove this presenter");
+  const error = make("div", { id: "presenter-error", className: "alert", role: "alert", hidden: true });
+  card.replaceChildren(
+    make("h2", { id: "presenter-title" }, number, "Presenter"),
+    make("fieldset", { id: "presenter-fields", className: "plain" }, make("legend", { className: "hidden" }, "Who speaks"), tiles),
+    make("div", { className: "row chosen" }, status, remove),
+    make("p", { id: "portrait-hint", className: "hint" }, HINT),
+    error,
+  );
+  return { tiles, status, remove, error };
+}
 
 export class Presenters {
+  /** Fills the card `presenter-card`; `onChange(presenter or null)` hears who is chosen. */
   constructor(onChange) {
     this.onChange = onChange;
     this.known = [];
     this.chosen = null;
-    this.tiles = byId("presenters");
+    Object.assign(this, fill(byId("presenter-card")));
     this.input = make("input", { type: "file", accept: TYPES, className: "hidden", id: "portrait" });
     this.input.setAttribute("aria-describedby", "portrait-hint");
     this.input.addEventListener("change", () => {
@@ -20,15 +39,16 @@ export class Presenters {
     const icon = byId("speech-drop").querySelector("svg").cloneNode(true);
     this.add = make("label", { className: "tile add" }, this.input, icon, "Upload a portrait");
     acceptDrops(this.add, (file) => this.#register(file));
-    byId("remove-presenter").addEventListener("click", () => this.#remove());
+    this.remove.addEventListener("click", () => this.#remove());
   }
 
   async load() {
     try {
-      this.known = (await getJson("/avatars")).avatars;
-      showProblem(byId("presenter-error"), null);
+      const found = (await getJson("/avatars")).avatars;
+      this.known = found.filter((one) => !one.temporary); // strangers that jobs brought along
+      showProblem(this.error, null);
     } catch (error) {
-      showProblem(byId("presenter-error"), asProblem(error), () => this.load());
+      showProblem(this.error, asProblem(error), () => this.load());
     }
     this.chosen ??= this.known[0] ?? null;
     this.#draw();
@@ -50,8 +70,8 @@ export class Presenters {
 
   #chose(one) {
     this.chosen = one;
-    show(byId("remove-presenter"), Boolean(one) && !one.is_default);
-    byId("presenter-status").textContent = one ? `${one.name || "Without a name"}, ${one.width} × ${one.height}` : "";
+    show(this.remove, Boolean(one) && !one.is_default);
+    this.status.textContent = one ? `${one.name || "Without a name"}, ${one.width} × ${one.height}` : "";
     this.onChange(one);
   }
 
@@ -60,8 +80,8 @@ export class Presenters {
     const spinner = make("span", { className: "spinner" });
     const busy = make("div", { className: "tile busy" }, ...(file.type.startsWith("image/") ? [make("img", { src: url, alt: "" })] : []), spinner);
     this.tiles.insertBefore(busy, this.add);
-    showProblem(byId("presenter-error"), null);
-    byId("presenter-status").textContent = "Looking for the face…";
+    showProblem(this.error, null);
+    this.status.textContent = "Looking for the face…";
     try {
       const form = new FormData();
       form.append("file", file);
@@ -73,7 +93,7 @@ export class Presenters {
     } catch (error) {
       busy.remove();
       this.#chose(this.chosen);
-      showProblem(byId("presenter-error"), asProblem(error));
+      showProblem(this.error, asProblem(error));
     } finally {
       URL.revokeObjectURL(url);
     }
@@ -88,7 +108,7 @@ export class Presenters {
       this.#draw();
       this.tiles.querySelector(":checked")?.focus();
     } catch (error) {
-      showProblem(byId("presenter-error"), asProblem(error));
+      showProblem(this.error, asProblem(error));
     }
   }
 }
