@@ -110,6 +110,9 @@ class SessionHostSettings(Settings):
     max_audio_s: float = Field(600.0, gt=0, le=36_000, description="Longest speech of a file job.")
     max_upload_bytes: int = Field(256 * 2**20, ge=1, description="Largest upload.")
     portrait: PortraitSettings = PortraitSettings()
+    temporary_avatar_ttl_s: float = Field(
+        24 * 3600.0, ge=0, description="Seconds without use after which a presenter that a job made goes; 0: never."
+    )
 
 
 class DeploymentSettings(Settings):

@@ -10,6 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from ray.serve import metrics
@@ -17,6 +18,7 @@ from ray.serve.exceptions import DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
 from deployments.avatars import check_family, default_of, open_avatar_store
+from deployments.avatars_in_use import AvatarsInUse
 from deployments.config import SessionHostSettings
 from deployments.errors import DeadlineExceededError, NotReadyError, StageLostError
 from deployments.file_job import prepare_job, run_job
@@ -67,6 +69,8 @@ class SessionHostReplica:
         self._settings = settings
         self._clock = clock
         self._store = open_avatar_store(settings.avatars)
+        self._in_use = AvatarsInUse(self._store, settings.temporary_avatar_ttl_s, clock)
+        self._tending = asyncio.create_task(self._in_use.run(), name="avatars-in-use")
         self._maker = find_family(settings.family).avatar_maker(settings.weights_dir)
         self._making = threading.Lock()
         self._info: StageInfo | None = None
@@ -96,27 +100,28 @@ class SessionHostReplica:
         outcome = "failed"
         self._track(job.job_id, JobProgress(0, 0))
         try:
-            info = await self._stage_info()
-            await self._check_rate(info, job.settings)
-            prepared = await asyncio.to_thread(prepare_job, job, self._speaker, self._settings)
-            stages = GraphStages(
-                self._handles,
-                info,
-                f"{job.job_id}-{uuid.uuid4().hex[:8]}",  # clients choose ids of jobs, and two may choose the same
-                budget_s=self._settings.deadlines.stage_call_s,
-                deadline=self._clock() + self._settings.deadlines.job_s(prepared.audio.duration_s),
-                clock=self._clock,
-            )
-            events = run_job(prepared, stages, self._settings.encoder, lambda: (stages.calls, stages.retries))
-            try:
-                async with aclosing(events):
-                    async for event in events:
-                        if isinstance(event, JobProgress):
-                            self._track(job.job_id, event)
-                        outcome = "finished" if isinstance(event, JobDone) else outcome
-                        yield event
-            finally:
-                self._count_retries(stages.retries)
+            with self._in_use.using(job.avatar_id):
+                info = await self._stage_info()
+                await self._check_rate(info, job.settings)
+                prepared = await asyncio.to_thread(prepare_job, job, self._speaker, self._settings)
+                stages = GraphStages(
+                    self._handles,
+                    info,
+                    f"{job.job_id}-{uuid.uuid4().hex[:8]}",  # clients choose ids of jobs, and two may choose the same
+                    budget_s=self._settings.deadlines.stage_call_s,
+                    deadline=self._clock() + self._settings.deadlines.job_s(prepared.audio.duration_s),
+                    clock=self._clock,
+                )
+                events = run_job(prepared, stages, self._settings.encoder, lambda: (stages.calls, stages.retries))
+                try:
+                    async with aclosing(events):
+                        async for event in events:
+                            if isinstance(event, JobProgress):
+                                self._track(job.job_id, event)
+                            outcome = "finished" if isinstance(event, JobDone) else outcome
+                            yield event
+                finally:
+                    self._count_retries(stages.retries)
         except (asyncio.CancelledError, GeneratorExit):
             outcome = outcome if outcome == "finished" else "cancelled"
             raise
@@ -126,8 +131,12 @@ class SessionHostReplica:
             self._active.pop(job.job_id, None)
             self._metric_active.set(len(self._active))
 
-    async def register_avatar(self, data: bytes, name: str, rename: bool = True) -> AvatarSummary:
+    async def register_avatar(
+        self, data: bytes, name: str, rename: bool = True, temporary: bool = False
+    ) -> AvatarSummary:
         """Make a presenter of a portrait or a short video and store it; with `rename` False one that has a name keeps it.
+
+        One that is `temporary` is for a job that is about to come: no idle loop is drawn for it.
 
         Raises:
             PortraitError: Its `code` says why not.
@@ -137,29 +146,40 @@ class SessionHostReplica:
         def register() -> Avatar:
             with self._making:
                 avatar = self._maker.from_file(data, name, limits)
-            return self._store.put(avatar, rename)
+            return self._store.put(avatar, rename, temporary)
 
         avatar = await asyncio.to_thread(register)
+        if temporary:
+            return _summary(avatar)
         warming = asyncio.create_task(self._live.warm(avatar.avatar_id))
         self._warming.add(warming)
         warming.add_done_callback(self._warming.discard)
         return _summary(avatar)
 
     async def list_avatars(self) -> list[AvatarSummary]:
-        """All presenters of the store."""
-        return await asyncio.to_thread(self._store.list)
+        """All presenters of the store that have not expired."""
+        return await asyncio.to_thread(self._in_use.listed)
 
     async def get_avatar(self, avatar_id: str) -> AvatarSummary:
         """One presenter; the default presenter for an empty id."""
-        return _summary(await asyncio.to_thread(self._presenter, avatar_id or None))
+
+        def find() -> AvatarSummary:
+            found = _summary(self._presenter(avatar_id or None))
+            return replace(found, used_at=self._store.used_at(avatar_id)) if avatar_id else found
+
+        return await asyncio.to_thread(find)
 
     async def avatar_preview(self, avatar_id: str) -> bytes:
         """A JPEG of at most 512 pixels a side."""
-        return await asyncio.to_thread(lambda: self._store.preview_path(avatar_id).read_bytes())
+        return await asyncio.to_thread(self._store.preview, avatar_id)
 
     async def delete_avatar(self, avatar_id: str) -> None:
         """Remove a presenter; jobs that already use it finish."""
         await asyncio.to_thread(self._store.delete, avatar_id)
+
+    async def make_room(self, unused: list[AvatarSummary]) -> None:
+        """Remove temporary presenters, but none that was used since it was listed."""
+        await asyncio.to_thread(self._in_use.make_room, unused)
 
     async def ready(self) -> None:
         """Return when the stages answer.
@@ -194,9 +214,12 @@ class SessionHostReplica:
 
     async def live(self, offer: LiveOffer) -> AsyncGenerator[LiveAnswer | LiveEnded, None]:
         """One live session, for as long as it lives; see `LiveReplica.live`."""
-        async with aclosing(self._live.live(offer)) as items:
-            async for item in items:
-                yield item
+        if offer.avatar_id:
+            await asyncio.to_thread(self._store.touch, offer.avatar_id)
+        with self._in_use.using(offer.avatar_id):
+            async with aclosing(self._live.live(offer)) as items:
+                async for item in items:
+                    yield item
 
     async def live_do(self, session_id: str, action: str, args: tuple[Any, ...]) -> Any:
         """See `LiveReplica.do`; called directly, on the replica that holds the session."""
@@ -240,6 +263,8 @@ class SessionHostReplica:
 
     def _speaker(self, avatar_id: str | None) -> Avatar:
         """The presenter of a job: one that the stages here can draw."""
+        if avatar_id:
+            self._store.touch(avatar_id)
         return check_family(self._presenter(avatar_id), self._settings.family)
 
     def _presenter(self, avatar_id: str | None) -> Avatar:

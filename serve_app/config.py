@@ -29,11 +29,13 @@ from deployments.config import (
     StageSettings,
 )
 from kernels.errors import InvalidInputError
+from pipeline.avatar_store import IN_USE_S
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.live.settings import LiveSettings, RtcSettings
 from serve_app.http.settings import ApiSettings
 
 ENV_PREFIX = "LIVEANCHOR_"
+MIN_AVATAR_TTL_S = 2 * IN_USE_S
 NESTED = "__"
 
 
@@ -48,15 +50,30 @@ class LimitSettings(Settings):
     max_portrait_bytes: int = Field(25 * 2**20, ge=1, le=2**30, description="Largest portrait picture.")
     max_portrait_pixels: int = Field(50_000_000, ge=2**14, le=2**30, description="Most pixels of a portrait picture.")
     max_audio_s: float = Field(600.0, gt=0, le=36_000, description="Longest speech of one job.")
-    max_avatars: int = Field(1000, ge=1, le=1_000_000, description="Presenters in the store; one more gets 507.")
+    max_avatars: int = Field(
+        1000, ge=1, le=1_000_000, description="Presenters in the store; then temporary ones go, else one more gets 507."
+    )
     max_avatars_bytes: int = Field(
-        16 * 2**30, ge=2**20, description="Bytes of all presenters in the store; over it, one more gets 507."
+        16 * 2**30, ge=2**20, description="Bytes of all presenters; then temporary ones go, else one more gets 507."
+    )
+    temporary_avatar_ttl_s: float = Field(
+        24 * 3600.0,
+        ge=0,
+        le=366 * 24 * 3600.0,
+        description="Seconds without use after which a presenter that a job made of its portrait goes; 0: never.",
     )
     upload_idle_s: float = Field(30.0, gt=0, le=3600, description="Longest pause of an upload; then 408.")
     upload_s: float = Field(600.0, gt=0, le=36_000, description="Longest time for one upload; then 408.")
     stall_s: float = Field(120.0, gt=0, le=3600, description="A client that takes nothing for so long counts as gone.")
     max_jobs: int = Field(16, ge=1, le=10_000, description="File jobs at once, per ingress replica; more get 503.")
     retry_after_s: float = Field(5.0, gt=0, le=3600, description="Retry-After of a 503.")
+
+    @field_validator("temporary_avatar_ttl_s")
+    @classmethod
+    def _outlasts_its_use(cls, seconds: float) -> float:
+        if 0 < seconds < MIN_AVATAR_TTL_S:
+            raise ValueError(f"0 (never), or at least {MIN_AVATAR_TTL_S:g}: those who work with it say so now and then")
+        return seconds
 
     @model_validator(mode="after")
     def _one_upload_fits(self) -> Self:
@@ -241,6 +258,7 @@ class AppConfig(BaseSettings):
             portrait=PortraitSettings(
                 max_bytes=self.limits.max_portrait_bytes, max_pixels=self.limits.max_portrait_pixels
             ),
+            temporary_avatar_ttl_s=self.limits.temporary_avatar_ttl_s,
         )
 
     def ingress(self) -> ApiSettings:
@@ -253,6 +271,7 @@ class AppConfig(BaseSettings):
             max_buffered_bytes=self.limits.max_buffered_bytes,
             max_avatars=self.limits.max_avatars,
             max_avatars_bytes=self.limits.max_avatars_bytes,
+            temporary_avatar_ttl_s=self.limits.temporary_avatar_ttl_s,
             upload_idle_s=self.limits.upload_idle_s,
             upload_s=self.limits.upload_s,
             stall_s=self.limits.stall_s,

@@ -50,7 +50,7 @@ def create_api(
         live: Holds live sessions.
         settings: What callers may ask for.
         mirror: Another exporter of metrics.
-        wall_clock: Seconds since the epoch, for the expiry of results.
+        wall_clock: Seconds since the epoch, for the expiry of results and the use of presenters.
     """
     metrics = HttpMetrics(mirror)
     services = Services(
@@ -60,6 +60,7 @@ def create_api(
         gate=JobGate(settings.max_jobs),
         budget=UploadBudget(settings.max_buffered_bytes),
         metrics=metrics,
+        wall_clock=wall_clock,
     )
     api = FastAPI(
         title="LiveAnchor",

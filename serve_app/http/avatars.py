@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
@@ -16,7 +17,6 @@ from serve_app.http.byte_range import names_tag
 from serve_app.http.disconnect import until_disconnect
 from serve_app.http.errors import UnsupportedBodyError
 from serve_app.http.fields import text_field
-from serve_app.http.host import Host
 from serve_app.http.multipart import need_file, read_multipart
 from serve_app.http.openapi import avatar_body, picture_answer, problems
 from serve_app.http.services import Services
@@ -36,6 +36,14 @@ class AvatarAnswer(BaseModel):
     height: int = Field(examples=[1920])
     preview_url: str = Field(examples=["/avatars/6f1c0e4b8a7d4c2f9e3b5a6d7c8e9f01/preview.jpg"])
     is_default: bool = Field(False, description="The presenter that speaks when a job names none.")
+    temporary: bool = Field(
+        False,
+        description="A job made it of its portrait. It goes when nobody uses it, or needs to make room for others.",
+    )
+    expires_at: datetime | None = Field(
+        None,
+        description="A temporary one goes then (UTC), unless a job or a live session uses it before. null: not by time.",
+    )
 
 
 class AvatarList(BaseModel):
@@ -47,7 +55,13 @@ class AvatarList(BaseModel):
 def avatar_routes(services: Services) -> APIRouter:
     """The routes of presenters."""
     router = APIRouter(prefix="/avatars", tags=["presenters"])
-    host = services.host
+    host, ttl_s = services.host, services.settings.temporary_avatar_ttl_s
+
+    def answer(summary: AvatarSummary, is_default: bool = False) -> AvatarAnswer:
+        return _answer(summary, is_default, ttl_s)
+
+    async def answer_of(summary: AvatarSummary) -> AvatarAnswer:
+        return answer(summary, summary.avatar_id == (await host.get_avatar("")).avatar_id)
 
     @router.post(
         "",
@@ -59,7 +73,7 @@ def avatar_routes(services: Services) -> APIRouter:
     async def register(request: Request, response: Response) -> AvatarAnswer:
         """Makes a presenter of a portrait photo, or of the best frame of a short video.
 
-        The same picture gives the same id; a `name` given then is its new name.
+        The same picture gives the same id; a `name` given then is its new name. A temporary presenter stays from then on.
         """
         refuse_query(request, AVATAR_SHAPE)
         kind = content_type(request)
@@ -74,21 +88,21 @@ def avatar_routes(services: Services) -> APIRouter:
             with services.working():
                 summary = await until_disconnect(request.receive, _register(services, file.data, *names))
         response.headers["Location"] = f"/avatars/{summary.avatar_id}"
-        return await _answer_of(host, summary)
+        return await answer_of(summary)
 
     @router.head("", include_in_schema=False)
     @router.get("", summary="All presenters", responses=problems(500, 503))
     async def avatars() -> AvatarList:
-        """The default presenter comes first."""
+        """The default presenter comes first. Temporary ones are among them."""
         default = await host.get_avatar("")
         found = [one for one in await host.list_avatars() if one.avatar_id != default.avatar_id]
-        return AvatarList(avatars=[_answer(default, is_default=True), *map(_answer, found)])
+        return AvatarList(avatars=[answer(default, is_default=True), *map(answer, found)])
 
     @router.head("/{avatar_id}", include_in_schema=False)
     @router.get("/{avatar_id}", summary="One presenter", responses=problems(404, 500, 503))
     async def avatar(avatar_id: AvatarId) -> AvatarAnswer:
         """What is known about a presenter."""
-        return await _answer_of(host, await host.get_avatar(_known_form(avatar_id)))
+        return await answer_of(await host.get_avatar(_known_form(avatar_id)))
 
     @router.head("/{avatar_id}/preview.jpg", include_in_schema=False)
     @router.get(
@@ -137,12 +151,8 @@ def _stem(filename: str) -> str:
     return re.split(r"[/\\]", filename)[-1].rpartition(".")[0] or ""
 
 
-async def _answer_of(host: Host, summary: AvatarSummary) -> AvatarAnswer:
-    default = await host.get_avatar("")
-    return _answer(summary, is_default=summary.avatar_id == default.avatar_id)
-
-
-def _answer(summary: AvatarSummary, is_default: bool = False) -> AvatarAnswer:
+def _answer(summary: AvatarSummary, is_default: bool, ttl_s: float) -> AvatarAnswer:
+    expires = summary.used_at is not None and ttl_s > 0
     return AvatarAnswer(
         avatar_id=summary.avatar_id,
         name=summary.name,
@@ -151,4 +161,6 @@ def _answer(summary: AvatarSummary, is_default: bool = False) -> AvatarAnswer:
         height=summary.height,
         preview_url=f"/avatars/{summary.avatar_id}/preview.jpg",
         is_default=is_default,
+        temporary=summary.used_at is not None,
+        expires_at=datetime.fromtimestamp(int((summary.used_at or 0) + ttl_s), UTC) if expires else None,
     )

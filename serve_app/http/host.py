@@ -21,12 +21,14 @@ class Host(Protocol):
         """Pictures done and in all; None for a job that nobody works on."""
         ...
 
-    async def register_avatar(self, data: bytes, name: str, rename: bool = True) -> AvatarSummary:
+    async def register_avatar(
+        self, data: bytes, name: str, rename: bool = True, temporary: bool = False
+    ) -> AvatarSummary:
         """Make a presenter of a portrait or a short video; with `rename` False a presenter that has a name keeps it."""
         ...
 
     async def list_avatars(self) -> list[AvatarSummary]:
-        """All presenters."""
+        """All presenters that have not expired."""
         ...
 
     async def get_avatar(self, avatar_id: str) -> AvatarSummary:
@@ -39,6 +41,10 @@ class Host(Protocol):
 
     async def delete_avatar(self, avatar_id: str) -> None:
         """Remove a presenter."""
+        ...
+
+    async def make_room(self, unused: list[AvatarSummary]) -> None:
+        """Remove temporary presenters, but none that was used since it was listed."""
         ...
 
     async def ready(self) -> None:

@@ -78,9 +78,11 @@ class RayHost:
             raise NotReadyError("a session host does not answer") from error
         return next((one.active_jobs[job_id] for one in stats if job_id in one.active_jobs), None)
 
-    async def register_avatar(self, data: bytes, name: str, rename: bool = True) -> AvatarSummary:
+    async def register_avatar(
+        self, data: bytes, name: str, rename: bool = True, temporary: bool = False
+    ) -> AvatarSummary:
         """See `Host`."""
-        summary: AvatarSummary = await self._call("register_avatar", data, name, rename)
+        summary: AvatarSummary = await self._call("register_avatar", data, name, rename, temporary)
         return summary
 
     async def list_avatars(self) -> list[AvatarSummary]:
@@ -101,6 +103,10 @@ class RayHost:
     async def delete_avatar(self, avatar_id: str) -> None:
         """See `Host`."""
         await self._call("delete_avatar", avatar_id)
+
+    async def make_room(self, unused: list[AvatarSummary]) -> None:
+        """See `Host`."""
+        await self._call("make_room", unused)
 
     async def ready(self) -> None:
         """See `Host`."""

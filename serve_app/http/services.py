@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from deployments.errors import StageLostError
 from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobStarted
 from deployments.payload import Payload
-from pipeline.avatar_store import AvatarSummary
+from pipeline.avatar_store import IN_USE_S, AvatarSummary
 from pipeline.results_store import ResultsStore
 from serve_app.http.capacity import Hold, JobGate, UploadBudget
 from serve_app.http.errors import AvatarsFullError
@@ -36,6 +37,7 @@ class Services:
         gate: Jobs at once.
         budget: Bytes of uploads at once.
         metrics: Counts.
+        wall_clock: Seconds since the epoch.
         arrivals: Ids of jobs that this process has not handed on yet.
     """
 
@@ -45,6 +47,7 @@ class Services:
     gate: JobGate
     budget: UploadBudget
     metrics: HttpMetrics
+    wall_clock: Callable[[], float] = time.time
     arrivals: Counter[str] = field(default_factory=Counter)
 
     @contextmanager
@@ -86,34 +89,45 @@ class Services:
             if not self.arrivals[job_id]:
                 del self.arrivals[job_id]
 
-    async def register(self, data: bytes, name: str, file_name: str = "") -> AvatarSummary:
+    async def register(self, data: bytes, name: str, file_name: str = "", temporary: bool = False) -> AvatarSummary:
         """Make a presenter, where there is room for one more (requests at the same moment may go over by as many as they are).
+
+        Where there is none, temporary presenters that nobody uses make some, the longest unused first.
 
         Args:
             data: The portrait.
             name: What the caller calls it; a presenter that exists takes it over.
             file_name: Its name where the caller gives none and it has none yet.
+            temporary: It need not stay, unless it does already.
 
         Raises:
             AvatarsFullError: There is not.
             PortraitError: The portrait is of no use.
         """
         found, settings = await self.host.list_avatars(), self.settings
-        if len(found) >= settings.max_avatars:
-            raise AvatarsFullError(f"{settings.max_avatars} presenters are registered")
-        if sum(one.size_bytes for one in found) >= settings.max_avatars_bytes:
-            raise AvatarsFullError(f"presenters fill {settings.max_avatars_bytes} bytes")
-        return await self.host.register_avatar(data, name or file_name, rename=bool(name))
+        count, size_bytes = len(found), sum(one.size_bytes for one in found)
+        unused = _unused(found, self.wall_clock() - IN_USE_S)
+        leaving: list[AvatarSummary] = []
+        while count >= settings.max_avatars or size_bytes >= settings.max_avatars_bytes:
+            if len(leaving) == len(unused):
+                full = count >= settings.max_avatars
+                what = f"{count} presenters are registered" if full else f"presenters fill {size_bytes} bytes"
+                raise AvatarsFullError(what)
+            leaving.append(unused[len(leaving)])
+            count, size_bytes = count - 1, size_bytes - leaving[-1].size_bytes
+        if leaving:
+            await self.host.make_room(leaving)
+        return await self.host.register_avatar(data, name or file_name, rename=bool(name), temporary=temporary)
 
     async def job_of(self, form: JobForm, job_id: str) -> FileJob:
-        """The form as a job; a portrait is registered first.
+        """The form as a job; a portrait becomes a temporary presenter first.
 
         Raises:
             PortraitError: The portrait is of no use.
         """
         avatar_id = form.avatar_id
         if form.portrait is not None:
-            avatar_id = (await self.register(form.portrait, "")).avatar_id
+            avatar_id = (await self.register(form.portrait, "", temporary=True)).avatar_id
         return FileJob(job_id, Payload(form.audio), avatar_id, form.session, form.seed, form.stream)
 
 
@@ -130,6 +144,12 @@ class StartedJob:
     facts: JobStarted
     size_bytes: int
     pieces: AsyncGenerator[bytes, None]
+
+
+def _unused(found: list[AvatarSummary], before: float) -> list[AvatarSummary]:
+    """The temporary presenters that were last used before some second since the epoch, the longest unused first."""
+    dated = sorted((one.used_at, one.avatar_id, one) for one in found if one.used_at is not None)
+    return [one for used_at, _, one in dated if used_at < before]
 
 
 def new_job_id(request: Request, request_id: str) -> str:

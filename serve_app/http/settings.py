@@ -25,6 +25,7 @@ class ApiSettings(Settings):
     max_audio_s: float = Field(600.0, gt=0)
     max_avatars: int = Field(1000, ge=1)
     max_avatars_bytes: int = Field(16 * 2**30, ge=2**20)
+    temporary_avatar_ttl_s: float = Field(24 * 3600.0, ge=0)
     max_jobs: int = Field(16, ge=1)
     retry_after_s: float = Field(5.0, gt=0)
     results: str = ""

@@ -10,6 +10,7 @@ import wave
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 import uvicorn
 from fastapi import FastAPI
 
+from deployments.avatars_in_use import AvatarsInUse
 from deployments.calls import Distribution, StageStats
 from deployments.config import SessionHostSettings
 from deployments.errors import NotReadyError
@@ -97,11 +99,17 @@ class InProcessHost:
         live: Live sessions.
     """
 
-    def __init__(self, folder: Path, settings: SessionHostSettings | None = None) -> None:
-        self.store = AvatarStore(folder / "avatars")
+    def __init__(
+        self,
+        folder: Path,
+        settings: SessionHostSettings | None = None,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store = AvatarStore(folder / "avatars", wall_clock=wall_clock)
         self.default = self.store.put(small_avatar())
         self.stages: Any = FakeStages()
         self.settings = settings or SessionHostSettings(encoder=EncoderSettings(prefer="x264", file_preset="ultrafast"))
+        self.in_use = AvatarsInUse(self.store, self.settings.temporary_avatar_ttl_s)
         self.ended: Counter[str] = Counter()
         self.registered: list[tuple[bytes, str]] = []
         self.register: Callable[[bytes, str], Avatar] = lambda data, name: register_bytes(data, NoFaces(), name)  # type: ignore[arg-type]
@@ -116,14 +124,15 @@ class InProcessHost:
         try:
             if self.failure is not None:
                 raise self.failure
-            prepared = await asyncio.to_thread(prepare_job, job, self._presenter, self.settings)
-            events = run_job(prepared, self.stages, self.settings.encoder, lambda: (Counter(), Counter()))
-            async with aclosing(events):
-                async for event in events:
-                    if isinstance(event, JobProgress):
-                        self.jobs[job.job_id] = event
-                    outcome = "finished" if isinstance(event, JobDone) else outcome
-                    yield event
+            with self.in_use.using(job.avatar_id):
+                prepared = await asyncio.to_thread(prepare_job, job, self._speaker, self.settings)
+                events = run_job(prepared, self.stages, self.settings.encoder, lambda: (Counter(), Counter()))
+                async with aclosing(events):
+                    async for event in events:
+                        if isinstance(event, JobProgress):
+                            self.jobs[job.job_id] = event
+                        outcome = "finished" if isinstance(event, JobDone) else outcome
+                        yield event
         except (asyncio.CancelledError, GeneratorExit):
             outcome = outcome if outcome == "finished" else "cancelled"
             raise
@@ -134,21 +143,27 @@ class InProcessHost:
     async def progress(self, job_id: str) -> JobProgress | None:
         return self.jobs.get(job_id)
 
-    async def register_avatar(self, data: bytes, name: str, rename: bool = True) -> AvatarSummary:
+    async def register_avatar(
+        self, data: bytes, name: str, rename: bool = True, temporary: bool = False
+    ) -> AvatarSummary:
         self.registered.append((data, name))
-        return _summary(await asyncio.to_thread(lambda: self.store.put(self.register(data, name), rename)))
+        return _summary(await asyncio.to_thread(lambda: self.store.put(self.register(data, name), rename, temporary)))
 
     async def list_avatars(self) -> list[AvatarSummary]:
-        return self.store.list()
+        return self.in_use.listed()
 
     async def get_avatar(self, avatar_id: str) -> AvatarSummary:
-        return _summary(self._presenter(avatar_id or None))
+        found = _summary(self._presenter(avatar_id or None))
+        return replace(found, used_at=self.store.used_at(found.avatar_id))
 
     async def avatar_preview(self, avatar_id: str) -> bytes:
-        return self.store.preview_path(avatar_id).read_bytes()
+        return self.store.preview(avatar_id)
 
     async def delete_avatar(self, avatar_id: str) -> None:
         self.store.delete(avatar_id)
+
+    async def make_room(self, unused: list[AvatarSummary]) -> None:
+        self.in_use.make_room(unused)
 
     async def ready(self) -> None:
         if not self.is_ready:
@@ -161,6 +176,11 @@ class InProcessHost:
     async def stage_stats(self) -> list[StageStats]:
         waits = Distribution((10.0, 100.0), (1, 1, 0), 60.5)
         return [StageStats("renderer", "r-1", 3, 2, 2, 24, 0, {"cancelled": 1}, wait_ms=waits)]
+
+    def _speaker(self, avatar_id: str | None) -> Avatar:
+        if avatar_id:
+            self.store.touch(avatar_id)
+        return self._presenter(avatar_id)
 
     def _presenter(self, avatar_id: str | None) -> Avatar:
         return self.store.get(avatar_id or self.default.avatar_id)

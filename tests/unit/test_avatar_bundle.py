@@ -295,10 +295,10 @@ def test_store_round_trip(tmp_path: Path) -> None:
     assert [summary.name for summary in store.list()] == ["", "Ada", "Zoe"]
     first = store.list()[1]
     assert (first.avatar_id, first.family, first.width, first.height) == (avatars[1].avatar_id, "mini", 360, 640)
-    assert store.preview_path(first.avatar_id).read_bytes()[:2] == b"\xff\xd8"
+    assert store.preview(first.avatar_id)[:2] == b"\xff\xd8"
     store.delete(first.avatar_id)
     assert len(store.list()) == 2 and len(list((tmp_path / "deep/avatars").iterdir())) == 2
-    for call in (store.get, store.delete, store.preview_path):
+    for call in (store.get, store.delete, store.preview):
         with pytest.raises(AvatarNotFoundError):
             call(first.avatar_id)
     store.put(avatars[1])  # and it can come back
@@ -332,7 +332,7 @@ def test_putting_twice_keeps_one_and_takes_the_newer_name(tmp_path: Path) -> Non
 )
 def test_ids_are_never_paths(tmp_path: Path, avatar_id: str) -> None:
     store = AvatarStore(tmp_path)
-    for call in (store.get, store.delete, store.preview_path):
+    for call in (store.get, store.delete, store.preview):
         with pytest.raises(InvalidInputError) as caught:
             call(avatar_id)
         assert caught.value.field == "avatar_id" and not isinstance(caught.value, AvatarNotFoundError)

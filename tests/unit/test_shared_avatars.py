@@ -11,7 +11,8 @@ import fsspec
 import numpy as np
 import pytest
 
-from deployments.avatars import MirroredAvatarStore, open_avatar_store
+from deployments.avatars import open_avatar_store
+from deployments.mirrored_avatars import MirroredAvatarStore
 from kernels.errors import InvalidInputError
 from pipeline.avatar_store import AvatarNotFoundError, AvatarStore
 from pipeline.registration import make_avatar
@@ -46,7 +47,7 @@ def test_what_one_machine_stores_another_finds(tmp_path: Path, avatar: Avatar) -
     assert [(row.avatar_id, row.name, row.width) for row in other.list()] == [(avatar.avatar_id, "Someone", 480)]
     loaded = other.get(avatar.avatar_id)
     np.testing.assert_array_equal(loaded.canvas_rgb, avatar.canvas_rgb)
-    assert other.preview_path(avatar.avatar_id).read_bytes()[:2] == b"\xff\xd8"
+    assert other.preview(avatar.avatar_id)[:2] == b"\xff\xd8"
     assert [path.name for path in (tmp_path / "b").iterdir()] == [avatar.avatar_id], "leftovers"
 
 

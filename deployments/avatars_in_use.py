@@ -1,0 +1,101 @@
+"""Temporary presenters on one `SessionHost` replica: kept while something here uses them, removed when nobody has for long."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import structlog
+
+from deployments.avatars import Avatars
+from kernels.errors import InvalidInputError, LiveAnchorError
+from pipeline.avatar_store import AvatarSummary
+
+BEAT_S: Final = 45.0
+"""Between two notes that a presenter is still in use; see `pipeline.avatar_store.IN_USE_S`."""
+TIDY_S: Final = 600.0
+"""Between two looks for presenters that have expired."""
+
+
+class AvatarsInUse:
+    """Adds times of use to a store that all replicas share, so none needs to know what the others do.
+
+    Args:
+        store: Of all replicas.
+        ttl_s: Seconds without use after which a temporary presenter goes; 0: never.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, store: Avatars, ttl_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._ttl_s = ttl_s or math.inf
+        self._clock = clock
+        self._using: Counter[str] = Counter()
+        self._tidy_at = -math.inf
+        self._log = structlog.get_logger("liveanchor.avatars")
+
+    @contextmanager
+    def using(self, avatar_id: str | None) -> Iterator[None]:
+        """As long as this is open, `beat` says that somebody uses the presenter; None is the default one, which stays anyway."""
+        if not avatar_id:
+            yield
+            return
+        self._using[avatar_id] += 1
+        try:
+            yield
+        finally:
+            self._using[avatar_id] -= 1
+            if not self._using[avatar_id]:
+                del self._using[avatar_id]
+
+    async def run(self) -> None:
+        """Beat for as long as this process lives."""
+        while True:
+            await self.beat()
+            await asyncio.sleep(BEAT_S)
+
+    async def beat(self) -> None:
+        """Note what is in use; from time to time remove what has expired. What goes wrong is told to the log and tried again."""
+        try:
+            for avatar_id in tuple(self._using):
+                try:
+                    await asyncio.to_thread(self._store.touch, avatar_id)
+                except InvalidInputError:
+                    continue  # somebody has removed it
+            if self._clock() >= self._tidy_at:
+                await asyncio.to_thread(self.tidy)
+        except (LiveAnchorError, OSError) as error:
+            self._log.warning("avatars_not_tended", reason=str(error))
+
+    def tidy(self) -> None:
+        """Remove the temporary presenters that have expired.
+
+        Raises:
+            LiveAnchorError: The store does not answer.
+        """
+        self._tidy_at = self._clock() + TIDY_S
+        if removed := self._store.expire(self._ttl_s):
+            self._log.info("avatars_expired", removed=removed)
+
+    def listed(self) -> list[AvatarSummary]:
+        """All presenters, after the expired ones have gone.
+
+        Raises:
+            LiveAnchorError: The store does not answer.
+        """
+        self.tidy()
+        return self._store.list()
+
+    def make_room(self, unused: list[AvatarSummary]) -> None:
+        """Remove temporary presenters, but none that was used since it was listed.
+
+        Raises:
+            LiveAnchorError: The store does not answer.
+        """
+        removed = [self._store.discard(one.avatar_id, one.used_at) for one in unused if one.used_at is not None]
+        self._log.info("avatars_made_room", removed=sum(removed))

@@ -1,0 +1,266 @@
+"""An avatar store at any fsspec URI, with a copy of its bundles on every machine that uses them.
+
+The remote place has the same folders as a local store (see `pipeline.avatar_store`). It has no times of use that could be set, so a
+use of a temporary avatar is an empty file beside its bundle, `temporary/<id>.<milliseconds in hex>`: one listing tells everything,
+and no process overwrites what another has written.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import fsspec
+
+from pipeline.avatar_manifest import (
+    ARRAYS_FILE,
+    MANIFEST_FILE,
+    PREVIEW_FILE,
+    BundleError,
+    parse_manifest,
+    read_manifest,
+)
+from pipeline.avatar_store import (
+    IN_USE_S,
+    STALE_AFTER_S,
+    TEMPORARY_FOLDER,
+    AvatarNotFoundError,
+    AvatarStore,
+    AvatarSummary,
+    check_avatar_id,
+    summary_of,
+)
+from pipeline.store_error import StoreUnreachableError
+from pipeline.types import Avatar
+
+_FILES: Final = (ARRAYS_FILE, PREVIEW_FILE, MANIFEST_FILE)
+"""In the order of uploading: a bundle exists for others once its manifest does."""
+_STAYS: Final = ""
+_MARK: Final = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{12})")
+_SHELVES: Final = (_STAYS, TEMPORARY_FOLDER)
+_Listing = tuple[Counter[tuple[str, str]], dict[str, list[int]]]
+"""Bytes by (shelf, id), and milliseconds of uses by id."""
+
+
+class MirroredAvatarStore:
+    """Bundles in a remote place, each copied here the first time it is asked for. Bundles never change, so copies never age.
+
+    Args:
+        uri: fsspec URI of the folder that holds the bundles.
+        local: Folder of the copies.
+        wall_clock: Seconds since the epoch.
+    """
+
+    def __init__(self, uri: str, local: Path, wall_clock: Callable[[], float] = time.time) -> None:
+        self._uri = uri
+        self._local_root = local
+        self._local = AvatarStore(local, wall_clock=wall_clock)
+        self._wall_clock = wall_clock
+        self._fs: Any
+        self._fs, self._root = fsspec.core.url_to_fs(uri)
+
+    @property
+    def root(self) -> Path:
+        """Folder of the copies."""
+        return self._local_root
+
+    def put(self, avatar: Avatar, rename: bool = True, temporary: bool = False) -> Avatar:
+        """Store here, then upload; the manifest last."""
+        avatar_id = check_avatar_id(avatar.avatar_id)
+        if temporary:
+            if self._exists(_STAYS, avatar_id):
+                return self.get(avatar_id)
+            with suppress(AvatarNotFoundError):
+                if self._local.used_at(avatar_id) is None:  # a copy of one that stayed until somebody removed it
+                    self._local.delete(avatar_id)
+            self._mark(avatar_id)
+        elif not rename:
+            with suppress(AvatarNotFoundError):
+                self._fetch(_STAYS, avatar_id)
+        stored = self._local.put(avatar, rename, temporary)
+        shelf = _SHELVES[self._local.used_at(avatar_id) is not None]  # another process may have made it stay meanwhile
+        with self._reaching():
+            for name in _FILES:
+                path = self._local_root / shelf / avatar_id / name
+                self._fs.pipe_file(self._remote(shelf, avatar_id, name), path.read_bytes())
+        if shelf == _STAYS:
+            self._remove(TEMPORARY_FOLDER, avatar_id)
+        return stored
+
+    def get(self, avatar_id: str) -> Avatar:
+        """Load, after a download where this machine has no copy."""
+        self._ensure_here(avatar_id)
+        return self._local.get(avatar_id)
+
+    def list(self) -> list[AvatarSummary]:
+        """All readable bundles of the remote place, by name and id; those that are damaged or of other versions are left out."""
+        sizes, uses = self._listing()
+        rows: dict[str, AvatarSummary] = {}
+        for shelf, avatar_id in sorted(sizes):
+            with suppress(FileNotFoundError, BundleError), self._reaching():
+                path = self._remote(shelf, avatar_id, MANIFEST_FILE)
+                manifest = parse_manifest(self._fs.cat_file(path), path)
+                used_at = _last(uses, avatar_id) if shelf else None
+                rows.setdefault(avatar_id, summary_of(manifest, sizes[shelf, avatar_id], used_at))
+        return sorted(rows.values(), key=lambda row: (row.name, row.avatar_id))
+
+    def touch(self, avatar_id: str) -> None:
+        """Note a use of a temporary avatar in the remote place; one that is not there any more is not used from a copy here."""
+        self._ensure_here(avatar_id)
+        if self._local.used_at(avatar_id) is None:
+            return
+        self._mark(avatar_id)
+        if self._exists(TEMPORARY_FOLDER, avatar_id):
+            self._local.touch(avatar_id)
+        else:  # it has come to stay, or it is gone
+            self._local.discard(avatar_id, math.inf)
+            self._ensure_here(avatar_id)
+
+    def used_at(self, avatar_id: str) -> float | None:
+        """When a temporary avatar was last used, on any machine; None for one that stays."""
+        self._ensure_here(avatar_id)
+        if self._local.used_at(avatar_id) is None:
+            return None
+        return _last(self._listing(TEMPORARY_FOLDER)[1], avatar_id)
+
+    def expire(self, unused_s: float) -> int:
+        """Remove the temporary bundles that nobody has used for so long, marks that say nothing any more, and old copies here."""
+        (sizes, uses), now = self._listing(TEMPORARY_FOLDER), self._wall_clock()
+        old = [avatar_id for _, avatar_id in sizes if _last(uses, avatar_id) < now - unused_s]
+        removed = sum(self._remove(TEMPORARY_FOLDER, avatar_id) for avatar_id in old)
+        for avatar_id, marks in uses.items():
+            kept = (TEMPORARY_FOLDER, avatar_id) in sizes or _last(uses, avatar_id) > now - IN_USE_S
+            for mark in sorted(marks)[: -1 if kept else None]:
+                with suppress(FileNotFoundError), self._reaching():
+                    self._fs.rm_file(self._mark_path(avatar_id, mark))
+        self._local.expire(STALE_AFTER_S)
+        return removed
+
+    def discard(self, avatar_id: str, used_at: float) -> bool:
+        """Remove a temporary bundle that nobody has used since."""
+        if _last(self._listing(TEMPORARY_FOLDER)[1], check_avatar_id(avatar_id)) > used_at:
+            return False
+        return self._remove(TEMPORARY_FOLDER, avatar_id)
+
+    def delete(self, avatar_id: str) -> None:
+        """Remove the remote bundle, manifest first, and the copy here; copies on other machines stay until they are cleaned up."""
+        found = [self._remove(shelf, check_avatar_id(avatar_id)) for shelf in _SHELVES]
+        with suppress(AvatarNotFoundError):
+            self._local.delete(avatar_id)
+        if not any(found):
+            raise AvatarNotFoundError("avatar_id", avatar_id, "the id of a registered avatar")
+
+    def preview(self, avatar_id: str) -> bytes:
+        """The preview in the local copy."""
+        self._ensure_here(avatar_id)
+        return self._local.preview(avatar_id)
+
+    def _remote(self, shelf: str, avatar_id: str, name: str = "") -> str:
+        return "/".join(part for part in (self._root, shelf, avatar_id, name) if part)
+
+    def _mark_path(self, avatar_id: str, milliseconds: int) -> str:
+        return self._remote(TEMPORARY_FOLDER, f"{avatar_id}.{milliseconds:012x}")
+
+    def _mark(self, avatar_id: str) -> None:
+        with self._reaching():
+            self._fs.pipe_file(self._mark_path(avatar_id, int(self._wall_clock() * 1000)), b"")
+
+    def _listing(self, shelf: str = "") -> _Listing:
+        sizes: Counter[tuple[str, str]] = Counter()
+        uses: dict[str, list[int]] = {}
+        with self._reaching():
+            self._fs.invalidate_cache(self._remote(shelf, ""))
+            found = self._fs.find(self._remote(shelf, ""), detail=True)
+        depth = len(_parts(self._root))
+        for path, facts in found.items():
+            *folders, name = _parts(str(path))[depth:]
+            if folders == [TEMPORARY_FOLDER]:
+                if mark := _MARK.fullmatch(name):
+                    uses.setdefault(mark[1], []).append(int(mark[2], 16))
+            elif len(folders) == 1 or (len(folders) == 2 and folders[0] == TEMPORARY_FOLDER):
+                sizes["/".join(folders[:-1]), folders[-1]] += int(facts["size"] or 0)
+        return sizes, uses
+
+    def _exists(self, shelf: str, avatar_id: str) -> bool:
+        path = self._remote(shelf, avatar_id, MANIFEST_FILE)
+        with self._reaching():
+            self._fs.invalidate_cache(path)
+            return bool(self._fs.exists(path))
+
+    def _remove(self, shelf: str, avatar_id: str) -> bool:
+        """Whether it was there. Where another process is faster, that is all right."""
+        found = self._exists(shelf, avatar_id)
+        if found:
+            with suppress(FileNotFoundError), self._reaching():
+                self._fs.rm_file(self._remote(shelf, avatar_id, MANIFEST_FILE))
+        if found or shelf:
+            with suppress(FileNotFoundError), self._reaching():
+                self._fs.rm(self._remote(shelf, avatar_id), recursive=True)
+        if shelf:
+            self._local.discard(avatar_id, math.inf)
+        return found
+
+    def _ensure_here(self, avatar_id: str) -> None:
+        with suppress(AvatarNotFoundError):
+            self._local.used_at(avatar_id)
+            return
+        try:
+            self._fetch(_STAYS, avatar_id)
+        except AvatarNotFoundError:
+            self._local.expire(STALE_AFTER_S)
+            self._fetch(TEMPORARY_FOLDER, avatar_id)
+            self._local.touch(avatar_id)
+
+    def _fetch(self, shelf: str, avatar_id: str) -> None:
+        target = self._local_root / shelf / check_avatar_id(avatar_id)
+        if target.is_dir():
+            return
+        self._local_root.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=".new-", dir=self._local_root))
+        try:
+            for name in reversed(_FILES):
+                (staging / name).write_bytes(self._download(shelf, avatar_id, name))
+            if read_manifest(staging).avatar_id != avatar_id:
+                raise BundleError(f"{self._uri}/{avatar_id}", "holds another avatar")
+            staging.chmod(0o755)
+            target.parent.mkdir(exist_ok=True)
+            if not target.exists():
+                staging.rename(target)
+        except OSError as error:
+            if not target.is_dir():  # otherwise another process was faster with the same content
+                raise BundleError(str(target), f"cannot be written ({error})") from error
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def _download(self, shelf: str, avatar_id: str, name: str) -> bytes:
+        try:
+            with self._reaching():
+                return bytes(self._fs.cat_file(self._remote(shelf, avatar_id, name)))
+        except FileNotFoundError as error:
+            raise AvatarNotFoundError("avatar_id", avatar_id, "the id of a registered avatar") from error
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StoreUnreachableError(self._uri, str(error)) from error
+
+
+def _last(uses: dict[str, list[int]], avatar_id: str) -> float:
+    """Second since the epoch of the last use that is known; 0 without one."""
+    return max(uses.get(avatar_id, [0])) / 1000
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
