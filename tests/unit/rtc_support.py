@@ -23,6 +23,7 @@ from pipeline.live.contracts import VideoTick, VoiceTick
 from pipeline.live.settings import RtcSettings
 from pipeline.types import Nv12Canvas, Nv12Rect
 from pipeline.webrtc.hub import LiveHub
+from pipeline.webrtc.packets import QueueClosed
 from pipeline.webrtc.rtc_patches import apply_patches
 
 SIDE = 128
@@ -91,6 +92,35 @@ async def running_hub(fps: int = 25, **more: Any) -> AsyncIterator[tuple[LiveHub
     finally:
         await ticker.stop()
         await hub.close()
+
+
+class KeyFrames:
+    """Which of the pictures that a hub hands out are key frames, and how many there had been when one was asked for.
+
+    Made before the peers, whose senders keep the hub's method.
+    """
+
+    def __init__(self, hub: LiveHub) -> None:
+        self.keys: list[bool] = []
+        self.asked_at: list[int] = []
+        self._stock = hub.request_key
+        hub.request_key = self._asked  # type: ignore[method-assign]
+        self._queue = hub.subscribe("video")
+        self._task = asyncio.get_running_loop().create_task(self._take())
+
+    async def late(self) -> int:
+        """Pictures between the first request and the key frame that answers it: what was encoded or waited at that moment."""
+        await until(lambda: bool(self.asked_at) and any(self.keys[self.asked_at[0] :]))
+        return self.keys[self.asked_at[0] :].index(True)
+
+    def _asked(self) -> None:
+        self.asked_at.append(len(self.keys))
+        self._stock()
+
+    async def _take(self) -> None:
+        with suppress(QueueClosed):
+            while True:
+                self.keys.append((await self._queue.get()).key)
 
 
 class Tone(MediaStreamTrack):
@@ -213,6 +243,19 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def threads() -> int:
+    """Of this process, less those of loops' own pools: they grow to their bound as it happens, and stay."""
+    return sum(not thread.name.startswith("asyncio_") for thread in threading.enumerate())
+
+
 def usage() -> tuple[int, int, int]:
     """Threads, open files and tasks."""
-    return threading.active_count(), len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())
+    return threads(), len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())
+
+
+async def down_to(before: tuple[int, int, int]) -> None:
+    """No part of the usage stays above `before`; a thread or a task that has said that it ends may still be ending."""
+    try:
+        await until(lambda: all(now <= then for now, then in zip(usage(), before, strict=True)))
+    except TimeoutError as error:
+        raise AssertionError(f"(threads, files, tasks): {usage()}, before {before}") from error

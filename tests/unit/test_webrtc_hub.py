@@ -15,7 +15,7 @@ from pipeline.live.settings import RtcSettings
 from pipeline.types import Nv12Canvas
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.packets import QueueClosed
-from tests.unit.rtc_support import ENCODER, RTC, grey_canvas, numbered_rect, until
+from tests.unit.rtc_support import ENCODER, RTC, grey_canvas, number_of, numbered_rect, until
 
 
 def spoken(index: int, samples: int = 640) -> VoiceTick:
@@ -171,8 +171,7 @@ def test_an_unwatched_hub_encodes_nothing_and_begins_with_a_key_frame() -> None:
         hub = LiveHub(grey_canvas(), 25, ENCODER, RtcSettings())
         for index in range(3):
             hub.video(VideoTick(index, index / 25, numbered_rect(index)))
-        await until(lambda: hub.stats().queue_depth == 0)
-        await asyncio.sleep(0.05)  # the last one is painted
+        await until(lambda: number_of(hub._thread._canvas.y_plane) == 2)  # the last one is painted
         assert hub.stats().frames_encoded == 0
         queue = hub.subscribe("video")
         hub.video(VideoTick(3, 0.12, numbered_rect(3)))
