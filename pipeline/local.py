@@ -133,6 +133,7 @@ class LocalPipeline:
             LiveAnchorError: The family's weights are missing or of no use.
         """
         if avatar_id:
+            self.store.touch(avatar_id)
             return self.store.get(avatar_id)
         if self._family == MINI_FAMILY:
             return default_avatar(self.store)

@@ -72,7 +72,7 @@ class LimitSettings(Settings):
     @classmethod
     def _outlasts_its_use(cls, seconds: float) -> float:
         if 0 < seconds < MIN_AVATAR_TTL_S:
-            raise ValueError(f"0 (never), or at least {MIN_AVATAR_TTL_S:g}: those who work with it say so now and then")
+            raise ValueError(f"0 (never), or at least {MIN_AVATAR_TTL_S:g}: less may pass while one is used")
         return seconds
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,7 @@ def register(
 
 @app.command("list")
 def list_avatars() -> None:
-    """List the presenters that this machine knows.
+    """List the presenters that this machine knows; those that a service made of a job's portrait are kept for a while only.
 
     Example: liveanchor avatar list
     """
@@ -40,9 +41,9 @@ def list_avatars() -> None:
     if not found:
         stderr.print("no presenters yet: liveanchor avatar register; without --avatar the default presenter speaks")
         return
-    table = Table("id", "name", "family", "canvas")
+    table = Table("id", "name", "family", "canvas", "kept")
     for entry in found:
-        table.add_row(entry.avatar_id, entry.name, entry.family, f"{entry.width}x{entry.height}")
+        table.add_row(entry.avatar_id, entry.name, entry.family, f"{entry.width}x{entry.height}", _kept(entry.used_at))
     stdout.print(table)
 
 
@@ -55,3 +56,10 @@ def delete(avatar_id: Annotated[str, typer.Argument(help="Id as `avatar list` pr
     from pipeline.local import avatar_store
 
     avatar_store().delete(avatar_id)
+
+
+def _kept(used_at: float | None) -> str:
+    """How long a presenter stays."""
+    if used_at is None:
+        return "always"
+    return f"temporary, last used {datetime.fromtimestamp(used_at).astimezone():%Y-%m-%d %H:%M}"

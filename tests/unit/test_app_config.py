@@ -42,6 +42,20 @@ def test_what_is_unknown_or_out_of_range_is_refused_by_name(values: dict[str, ob
     assert ".".join(str(part) for part in refused.value.errors()[0]["loc"]) == named
 
 
+@pytest.mark.parametrize("seconds", [0, 360, 86_400])
+def test_how_long_temporary_presenters_stay(seconds: int) -> None:
+    config = AppConfig.model_validate({"limits": {"temporary_avatar_ttl_s": seconds}})
+    assert config.ingress().temporary_avatar_ttl_s == config.session_host().temporary_avatar_ttl_s == seconds
+
+
+@pytest.mark.parametrize("seconds", [60, -1, 1e12])
+def test_temporary_presenters_outlast_the_pauses_of_those_who_use_them(tmp_path: Path, seconds: float) -> None:
+    (tmp_path / "config.yaml").write_text(f"limits: {{temporary_avatar_ttl_s: {seconds}}}")
+    with pytest.raises(InvalidInputError, match="360" if seconds == 60 else "limits.temporary_avatar_ttl_s") as refused:
+        load_config(tmp_path / "config.yaml")
+    assert refused.value.field == "limits.temporary_avatar_ttl_s"
+
+
 def test_environment_wins_over_yaml_setting_by_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIVEANCHOR_LIMITS__MAX_AUDIO_S", "7")
     config = AppConfig.model_validate({"limits": {"max_audio_s": 3, "max_jobs": 2}})

@@ -201,7 +201,10 @@ def test_being_told_to_end_leaves_nothing_half_written(tmp_path: Path) -> None:
     )
     speech = Path(__file__).resolve().parents[2] / "docs" / "demo" / "speech.wav"
     done = subprocess.run(
-        [sys.executable, "-c", code, str(speech), str(tmp_path / "x.mp4")], capture_output=True, check=False, timeout=240
+        [sys.executable, "-c", code, str(speech), str(tmp_path / "x.mp4")],
+        capture_output=True,
+        check=False,
+        timeout=240,
     )
     assert done.returncode == 130 and not list(tmp_path.iterdir()), done.stderr.decode()[-800:]
 
@@ -240,6 +243,12 @@ def test_brackets_in_what_is_shown_are_no_markup(monkeypatch: pytest.MonkeyPatch
     shown = [AvatarSummary("0" * 32, "Anna [/b] [red]", "mini", 720, 1280)]
     monkeypatch.setattr("pipeline.local.avatar_store", lambda: SimpleNamespace(list=lambda: shown))
     assert "Anna [/b] [red]" in CliRunner().invoke(app, ["avatar", "list"]).output
+    shown.append(AvatarSummary("1" * 32, "", "mini", 720, 1280, used_at=1_800_000_000.0))
+    assert re.search(
+        r"always.*temporary, last used\s+2027-01-1",
+        CliRunner(env={"COLUMNS": "200"}).invoke(app, ["avatar", "list"]).output,
+        re.S,
+    )
 
     finding = Finding("gpu", "optional", "none", "pip install 'liveanchor[gpu]'")
     monkeypatch.setattr("serve_app.diagnosis.diagnose", lambda: [finding])
