@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import uvicorn
 
+from benchmarks import live_client_rtc
 from benchmarks.click_server import ClickServer
 from benchmarks.click_stages import clicking_voice
 from benchmarks.live_client import ClientOptions, LiveClient
@@ -58,18 +60,25 @@ def test_a_mouth_opens_with_the_second_open_picture_in_a_row() -> None:
     assert shut == [None]
 
 
-def test_a_microphone_with_a_fast_clock_hands_over_sooner() -> None:
+def test_a_microphone_with_a_fast_clock_hands_over_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr(live_client_rtc, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(live_client_rtc, "asyncio", SimpleNamespace(sleep=sleep))
+
     async def lasted(ppm: float) -> float:
-        track = SpeechTrack(np.full(1600, 0.5, np.float32), 0.1, ppm)
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        track, began = SpeechTrack(np.full(1600, 0.5, np.float32), 0.1, ppm), now
         for _ in range(20):
             await track.recv()
         assert len(track.onsets_at) == 1
-        return loop.time() - began
+        return now - began
 
-    slow, fast = asyncio.run(lasted(0)), asyncio.run(lasted(500_000))
-    assert slow >= 0.4 and fast < 0.35
+    assert asyncio.run(lasted(0)) == pytest.approx(0.4)
+    assert asyncio.run(lasted(500_000)) == pytest.approx(0.4 / 1.5)
 
 
 @asynccontextmanager
@@ -106,7 +115,7 @@ def test_a_run_against_a_server(own: bool, tmp_path: Path) -> None:
             report = await LiveClient(options).run()
             await server.close()
         assert report["pictures"] > 20 and report["size"] == (640, 600)
-        assert 0 < report["stamp_ms"]["p50"] < 1000 and 0 < report["first_frame_ms"] < 3000
+        assert 0 < report["stamp_ms"]["p50"] < 4000 and 0 < report["first_frame_ms"] < 4000
         if own:
             assert report["av_offset_ms"]["max_abs"] < 2.0
             assert server.heard_samples > 30_000
