@@ -14,7 +14,7 @@ from PIL import Image
 from tests.browser.cdp import Page
 from tests.browser.conftest import speech
 from tests.unit.face_support import presenter
-from tests.unit.http_support import Gate, Served, wait_for
+from tests.unit.http_support import Gate, Served, small_avatar, wait_for
 
 SHOTS_ENV = "LIVEANCHOR_SCREENSHOTS"
 DESKTOP = (1280, 900)
@@ -192,6 +192,18 @@ def test_a_portrait_of_ones_own(
     page.click("#remove-presenter")
     page.wait("document.querySelectorAll('.tile input[type=radio]').length === 1")
     assert [one.name for one in service.host.store.list()] == ["Default presenter"]
+
+
+def test_strangers_that_jobs_brought_along_are_not_shown(page: Page, service: Served, url: str) -> None:
+    stranger = service.host.store.put(small_avatar(""), temporary=True).avatar_id
+    try:
+        page.open(url)
+        page.wait("document.querySelectorAll('.tile input[type=radio]').length > 0")
+        assert page.evaluate("[...document.querySelectorAll('.tile input[type=radio]')].map(e => e.value)") == [
+            service.host.default.avatar_id
+        ]
+    finally:
+        service.host.store.delete(stranger)
 
 
 def test_errors_are_told_where_they_belong(page: Page, tmp_path: Path, shot: Callable[[str], None]) -> None:
