@@ -1,5 +1,7 @@
 // Talking to the service. Every error becomes a Problem with words for people.
 
+import { wordsOf } from "./words.js";
+
 export class Problem extends Error {
   constructor({ title, text = "", field = "", status = 0, reason, requestId = "" }) {
     super(title);
@@ -16,25 +18,13 @@ const UNREACHABLE = new Problem({
 async function problemOf(response) {
   let found = {};
   try {
-    found = await response.json();
+    found = (await response.json()) ?? {};
   } catch {
     found = {}; // a proxy's own page; the status is all there is
   }
   const requestId = found.request_id ?? response.headers.get("x-request-id") ?? "";
-  const title = `${found.title ?? `The service answered ${response.status}`}.`;
-  const text = response.status === 503
-    ? `Try again in ${found.retry_after_s ?? response.headers.get("retry-after") ?? "a few"} seconds.`
-    : wordsOf(found);
-  return new Problem({ title, text, field: found.field ?? "", status: response.status, reason: found.reason, requestId });
-}
-
-function wordsOf(found) {
-  const detail = String(found.detail ?? "");
-  if (!found.field) return detail;
-  const prefix = `${found.field}: `;
-  const said = (detail.startsWith(prefix) ? detail.slice(prefix.length) : detail).replace(/\s*\(allowed: .*\)$/s, "");
-  const sentence = said ? `${said[0].toUpperCase()}${said.slice(1)}.` : "";
-  return found.allowed ? `${sentence} Accepted: ${found.allowed}.` : sentence;
+  const words = wordsOf(found, response.status, response.headers.get("retry-after"));
+  return new Problem({ ...words, field: found.field ?? "", status: response.status, reason: found.reason, requestId });
 }
 
 /** fetch() that throws a Problem for every failure except an abort. */

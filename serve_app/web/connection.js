@@ -14,6 +14,13 @@ const NO_WAY = new Problem({
 /** Why a connection ended that had come about; a new offer may help at once. */
 export const CUT = new Problem({ title: "The connection was lost.", text: "Start again when the network is back." });
 
+const NO_WEBRTC = new Problem({ title: "This browser cannot take part in live sessions.", text: "It has no WebRTC. Another browser may." });
+const NO_MICROPHONE = {
+  NotAllowedError: ["The browser did not allow the microphone.", "Allow it in the address bar, or choose audio files instead. A camera is never asked for."],
+  NotReadableError: ["The microphone does not answer.", "Another program may be using it. Close that one, or choose audio files instead. A camera is not needed."],
+  NotFoundError: ["No microphone was found.", "Connect one, or choose audio files instead. A camera is not needed."],
+};
+
 /** The microphone, or a Problem that says what to do. */
 export async function microphone() {
   if (!navigator.mediaDevices?.getUserMedia) {
@@ -22,11 +29,8 @@ export async function microphone() {
   try {
     return await navigator.mediaDevices.getUserMedia({ audio: { echoCancellation: true, noiseSuppression: true, autoGainControl: true }, video: false });
   } catch (error) {
-    const refused = error.name === "NotAllowedError";
-    throw new Problem({
-      title: refused ? "The browser did not allow the microphone." : "No microphone was found.",
-      text: refused ? "Allow it in the address bar, or choose audio files instead. A camera is never asked for." : "Connect one, or choose audio files instead. A camera is not needed.",
-    });
+    const [title, text] = NO_MICROPHONE[error.name] ?? NO_MICROPHONE.NotFoundError;
+    throw new Problem({ title, text });
   }
 }
 
@@ -39,6 +43,7 @@ export class Connection {
 
   /** Resolves with the answer when the session exists; media may still be on its way. */
   async start({ drive, avatarId, fps, echo, microphone: stream }) {
+    if (!globalThis.RTCPeerConnection) throw NO_WEBRTC;
     const { ice_servers: servers } = await getJson("/stream/webrtc/ice-servers");
     const iceServers = servers.map((one) => Object.fromEntries(Object.entries(one).filter(([, value]) => value !== null)));
     this.pc = new RTCPeerConnection({ iceServers });
@@ -98,8 +103,16 @@ export class Connection {
   }
 
   #happened(event) {
-    if (event.name === "ended") this.gone = true;
-    this.onEvent(event);
+    if (event.name === "ended") this.#ended(event.detail);
+    else this.onEvent(event);
+  }
+
+  /** The service says that the session is over. */
+  #ended(reason) {
+    this.gone = true;
+    if (UNHEARD.has(reason)) this.end(CUT);
+    else if (reason === "connect_timeout") this.end(NO_WAY);
+    else this.onEvent({ name: "ended", detail: reason });
   }
 
   #changed() {
@@ -120,9 +133,7 @@ export class Connection {
       await this.serverStats();
     } catch (error) {
       if (this.over || (error.status !== 404 && error.status !== 410)) return;
-      this.gone = true;
-      if (UNHEARD.has(error.reason)) this.end(CUT);
-      else this.onEvent({ name: "ended", detail: error.reason });
+      this.#ended(error.reason);
     } finally {
       setTimeout(() => { if (!this.over && this.pc.connectionState === "disconnected") this.#ask(); }, ASK_MS);
     }

@@ -6,16 +6,11 @@ import { CUT, Connection, microphone } from "./connection.js";
 import { Overlay } from "./overlay.js";
 import { Presenters } from "./presenters.js";
 import { installTheme } from "./theme.js";
+import { ENDS } from "./words.js";
 
 const MAX_TRIES = 3;
 const STEADY_MS = 10000;
 const WORDS = { connecting: "Connecting…", idle: "Listening", speaking: "Speaking" };
-const ENDS = {
-  idle_ttl: "The session ended because nobody spoke for a while.",
-  max_duration: "The session reached its longest duration.",
-  drained: "The service is being updated. Start again.",
-};
-const FAULTS = { failed: "Something failed in the service. Start again, and tell the operator if it comes back." };
 const picture = byId("picture");
 let connection = null;
 let stream = null;
@@ -131,8 +126,10 @@ function happened({ name, ...event }) {
     if (drive() === "push") byId("queue-text").textContent = `${how} after ${clockText(event.position_s)}.`;
   }
   if (name === "ended") {
-    ended = ENDS[event.detail] ?? "";
-    connection?.end(ended || event.detail === "deleted" ? null : new Problem({ title: "The session has ended.", text: FAULTS[event.detail] ?? event.detail }));
+    const text = ENDS[event.detail];
+    const fault = event.detail === "failed" ? new Problem({ title: "The session has ended.", text }) : null;
+    ended = fault ? "" : text ?? "The session has ended.";
+    connection?.end(fault);
   }
 }
 

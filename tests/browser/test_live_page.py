@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -16,14 +18,29 @@ from PIL import Image
 from websockets.exceptions import ConnectionClosed
 
 from benchmarks.aperture import ApertureMeter
+from deployments.errors import StageFailedError, StageLostError
+from deployments.live_errors import (
+    NoCapacityError,
+    SessionEndedError,
+    SessionLostError,
+    SessionNotFoundError,
+    WrongDriveError,
+)
 from engines.face_mesh import FaceTracker
+from engines.weights_errors import WeightsDownloadError
+from pipeline.avatar_store import AvatarNotFoundError
 from pipeline.live.contracts import EndReason
+from pipeline.live.speech_queue import QueueFullError
+from pipeline.webrtc.errors import NoCommonCodecError
+from serve_app.http.errors import AvatarsFullError, BodyTooLargeError, BusyError, UploadTooSlowError
+from serve_app.http.problems import problem_response
 from tests.browser.cdp import Page
 from tests.browser.conftest import speech
-from tests.browser.test_page import DESKTOP, PHONE, SHOTS_ENV, shown, text
+from tests.browser.test_page import DESKTOP, SHOTS_ENV, shown, text
 from tests.unit.face_support import face_mesh
 from tests.unit.http_support import Served, wait_for
 
+NARROW_PHONE = (360, 740)
 PLAYING = "!document.querySelector('#picture').hidden && document.querySelector('#picture').readyState >= 2"
 
 WATCH = """
@@ -211,6 +228,7 @@ def test_a_full_service_says_when_to_come_back(page: Page, service: Served, shot
 def test_a_refused_or_missing_microphone_is_told_in_words(page: Page, shot: Callable[[str], None]) -> None:
     for name, words in (
         ("NotAllowedError", "did not allow the microphone"),
+        ("NotReadableError", "Another program may be using it"),
         ("NotFoundError", "No microphone was found"),
     ):
         page.evaluate(
@@ -300,9 +318,62 @@ def test_an_end_that_the_network_kept_back_is_told_in_words(page: Page, service:
     page.events = [event for event in page.events if ended not in str(event)]
 
 
+@pytest.mark.parametrize("reason", [EndReason.DELETED, EndReason.DRAINED, EndReason.FAILED])
+def test_an_end_by_the_service_is_told_in_words(page: Page, service: Served, reason: EndReason) -> None:
+    start(page)
+    session = service.host.live.sessions._entries[only_session(service)]
+    session.hub._loop.call_soon_threadsafe(session.session.end, reason)
+    page.wait("document.querySelector('#start').checkVisibility()")
+    words = page.evaluate(f"import('/static/words.js').then(({{ ENDS }}) => ENDS[{str(reason)!r}])")
+    assert words == (text(page, "#live-error .more") if reason is EndReason.FAILED else text(page, "#state"))
+    assert shown(page, "#live-error") is (reason is EndReason.FAILED)
+
+
+SESSION = "b2c6e0d4a1f84f0c9a7d5e3b1c2d4f60"
+MET = (
+    SessionNotFoundError(SESSION),
+    SessionLostError(SESSION),
+    *(SessionEndedError(SESSION, str(reason)) for reason in EndReason),
+    NoCapacityError(8, 8, "as many as one host takes"),
+    WrongDriveError("mic"),
+    QueueFullError("speech", "601.2 s", "at most 600 s"),
+    NoCommonCodecError("sdp", "no common codec", "H.264 with packetization-mode=1, and Opus"),
+    AvatarNotFoundError("avatar_id", SESSION, "the id of a registered avatar"),
+    AvatarsFullError("500 presenters are registered"),
+    WeightsDownloadError("face", "no network"),
+    BodyTooLargeError("body", "123456789 bytes", "at most 52428800 bytes"),
+    UploadTooSlowError("body", "17 bytes, then nothing", "a pause of at most 30 s, 600 s for all of it"),
+    BusyError("64 jobs"),
+    StageLostError("session_host", 3),
+    StageFailedError("renderer", "RuntimeError: CUDA error"),
+)
+
+
+def test_whatever_the_service_says_is_words_for_people(page: Page) -> None:
+    """Nothing that only programs understand: names of fields, codes, ids, routes."""
+    answers = [problem_response(error, "r1", 5.0) for error in MET]
+    given = [[one.status_code, bytes(one.body).decode()] for one in answers]
+    given += [[502, "<html>Bad Gateway</html>"], [500, "null"]]
+    said = page.evaluate(
+        "(async (given) => { const { call } = await import('/static/api.js'); const said = []; const real = window.fetch;"
+        " for (const [status, body] of given) { window.fetch = async () => new Response(body, { status });"
+        "  await call('/x').catch(({ title, text }) => said.push([title, text])); }"
+        f" window.fetch = real; return said; }})({json.dumps(given)})"
+    )
+    assert len(said) == len(given) == len(MET) + 2
+    for title, words in said:
+        assert re.fullmatch(r"[A-Z].*\.", title) and re.fullmatch(r"[A-Z].*[.!]", words), (title, words)
+        assert not re.search(r"[a-z]_[a-z]|[0-9a-f]{16}|[{}'\"/]|\d{6}|make a new offer", title + words), (title, words)
+    assert ["The request is too large.", "Got 123.5 MB. Accepted: at most 52.4 MB."] in said
+    ends = page.evaluate("import('/static/words.js').then(({ ENDS }) => ENDS)")
+    assert set(ends) == set(EndReason)
+    assert {words for title, words in said if title == "The live session has ended."} == set(ends.values())
+
+
 def test_by_keyboard_on_a_phone(page: Page, shot: Callable[[str], None]) -> None:
-    page.view(*PHONE, phone=True, dark=True)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.view(*NARROW_PHONE, phone=True, dark=True)
+    page.wait("innerWidth === 360")
+    assert page.evaluate("document.documentElement.scrollWidth") == 360, "nothing sticks out sideways"
     page.evaluate("document.querySelector('input[value=mic]').focus()")
     for _ in range(12):
         page.press("Tab")
@@ -312,13 +383,22 @@ def test_by_keyboard_on_a_phone(page: Page, shot: Callable[[str], None]) -> None
     page.press("Enter")
     page.wait(PLAYING)
     shot("6-phone")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
     assert not shown(page, "#drive-fields") and not shown(page, "#presenters")
     top, bottom = page.evaluate(
         "(() => { const r = document.querySelector('#screen').getBoundingClientRect(); return [r.top, r.top + r.height / 2]; })()"
     )
     assert 0 <= top and bottom < page.evaluate("innerHeight"), "the face is in sight without scrolling"
     assert page.evaluate("document.activeElement.id") == "end"
+    page.evaluate("document.querySelector('#stats').click()")
+    page.wait("document.querySelectorAll('#numbers dd').length >= 8")
+    page.evaluate("document.querySelector('#overlay').scrollIntoView({block: 'end', behavior: 'instant'})")
+    shot("7-phone-statistics")
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    assert page.evaluate(
+        "[...document.querySelectorAll('#numbers div')].every(e => e.scrollWidth <= e.clientWidth)"
+        " && document.querySelector('#overlay').scrollHeight <= document.querySelector('#screen').clientHeight"
+    ), "the numbers have room"
     page.press("Enter")
     page.wait("document.querySelector('#start').checkVisibility()")
     assert page.evaluate("document.activeElement.id") == "start"
