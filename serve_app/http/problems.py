@@ -87,7 +87,8 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "avatars_full": ProblemKind(
         507,
         "No more presenters can be registered",
-        "Use a registered presenter, or remove those that nobody needs: DELETE /avatars/{id}",
+        "Use a registered presenter, or remove those that nobody needs: DELETE /avatars/{id}. Temporary ones make room by "
+        "themselves as soon as nobody has used them for some minutes.",
     ),
     # live sessions
     "session_not_found": ProblemKind(404, "There is no such live session"),
