@@ -282,6 +282,7 @@ class AppConfig(BaseSettings):
             results_max_bytes=self.stores.results_max_bytes,
             results_ttl_s=self.stores.results_ttl_s,
             cors_origins=self.http.cors_origins,
+            stats_ids=self.live.stats_ids,
         )
 
 

@@ -33,6 +33,10 @@ class LiveSettings(Settings):
         description="Where all places are taken, a session whose client has not come for so long gives way to a new offer.",
     )
     max_queued_speech_s: float = Field(600.0, gt=0, description="Speech that may wait in a pushed session.")
+    stats_ids: bool = Field(
+        True,
+        description="Whole session ids in the list of all sessions; whoever knows one may speak, interrupt and end.",
+    )
     idle_loop_frames: int = Field(100, ge=25, le=500, description="Frames of the idle loop, played to and fro.")
     idle_cache_bytes: int = Field(512 * 2**20, ge=2**20, description="Bound on idle loops kept in one replica.")
 

@@ -18,6 +18,8 @@ from serve_app.http.live_host import LiveHost
 from serve_app.http.openapi import problems
 from serve_app.http.services import Services
 
+SHOWN_OF_ID: Final = 8
+"""Characters of a session's id that tell sessions apart and open none."""
 LIVE_PROBLEMS: Final = (400, "session_not_found", "session_ended", 500, 503)
 
 
@@ -162,6 +164,8 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
             for reason, count in one.ended.items():
                 ended[reason] = ended.get(reason, 0) + count
         sessions = [_session(entry) for one in hosts for entry in one.sessions]
+        if not settings.stats_ids:
+            sessions = [one.model_copy(update={"session_id": one.session_id[:SHOWN_OF_ID]}) for one in sessions]
         return AllStats(
             sessions=sessions,
             capacity=sum(one.capacity for one in hosts),

@@ -32,6 +32,7 @@ class ApiSettings(Settings):
     results_max_bytes: int = Field(2 * 2**30, ge=2**20)
     results_ttl_s: float = Field(3600.0, gt=0)
     cors_origins: tuple[str, ...] = ()
+    stats_ids: bool = True
     proxy_echoes_request_id: bool = Field(
         False, description="The proxy in front puts X-Request-Id into the answer itself, so the application must not."
     )

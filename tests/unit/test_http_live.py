@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,6 +20,8 @@ from websockets.sync.client import ClientConnection, connect
 from deployments.live_calls import NumberedEvent
 from deployments.live_errors import SessionLostError
 from kernels.errors import InvalidInputError
+from pipeline.live.settings import LiveSettings
+from serve_app.config import AppConfig
 from serve_app.http.live_events import event_stream
 from serve_app.http.live_fields import MAX_SIGNALLING_BYTES
 from serve_app.http.live_speech import MAX_MESSAGE_BYTES, PcmReader
@@ -126,6 +129,19 @@ def test_twenty_offers_at_once_give_as_many_sessions_as_there_is_room(served: Se
     stats = served.client.get("/stream/webrtc/stats").json()
     assert (stats["active"], stats["capacity"], stats["refused"], len(stats["sessions"])) == (5, 5, 15, 5)
     assert stats["first_frame_ms"] == {"p50": 50.0, "p95": 59.0, "n": 2}
+
+
+def test_the_list_of_all_sessions_may_keep_their_ids_to_itself(tmp_path: Path) -> None:
+    with serving(tmp_path, stats_ids=AppConfig(live=LiveSettings(stats_ids=False)).ingress().stats_ids) as closed:
+        session = offer(closed, drive="push")
+        [row] = closed.client.get("/stream/webrtc/stats").json()["sessions"]
+        assert row["session_id"] == session[:8] and session not in json.dumps(row)
+        for method, path in (("DELETE", ""), ("POST", "/interrupt"), ("GET", "/stats"), ("GET", "/events")):
+            answer = closed.client.request(method, f"/stream/webrtc/{row['session_id']}{path}")
+            assert_problem(answer, 404, "session_not_found")
+        assert closed.client.get(f"/stream/webrtc/{session}/stats").json()["session_id"] == session
+        assert session in closed.host.live.sessions
+    assert AppConfig().ingress().stats_ids, "a client finds its session there by default"
 
 
 def test_statistics_interruption_and_the_end(served: Served) -> None:
