@@ -13,9 +13,8 @@ Everything that does not depend on the crop (inverse map, sampled mask, backgrou
 where the mask is 0 the rectangle equals the converted background byte for byte, and no seam shows at its edge.
 
 `composite_nv12_torch` is the reference on any device; `composite_nv12` agrees with it within 1 level: numpy arrays and CPU
-tensors by the CPU path, CUDA tensors by one Triton launch (`kernels.composite_nv12_triton`). The CPU path gathers the four
-neighbours as packed pixels and adds them up with the plan's weights, because OpenCV 4's own warps round coordinates to 1/32
-pixel, which costs up to 6 levels on fine texture.
+tensors by the CPU path, CUDA tensors by one Triton launch (`kernels.composite_nv12_triton`). The CPU path samples with torch,
+because OpenCV 4's own warps round coordinates to 1/32 pixel, which costs up to 6 levels on fine texture.
 """
 
 from __future__ import annotations
@@ -24,12 +23,13 @@ from typing import overload
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from kernels.composite_plan import CROP_SIZE, U8, corners
 from kernels.composite_plan import CompositePlan as CompositePlan
 from kernels.composite_plan import plan_composite as plan_composite
 from kernels.errors import ShapeError
-from kernels.rgb_to_nv12 import convert_picture, rgb_to_nv12_torch
+from kernels.rgb_to_nv12 import convert_planes, rgb_to_nv12_torch
 
 CORNER_OFFSETS = (0, 1, CROP_SIZE, CROP_SIZE + 1)
 """Flat distances in the crop from a pixel to itself, its right, its lower, and its lower right neighbour."""
@@ -44,7 +44,7 @@ def composite_nv12(crops: torch.Tensor, plan: CompositePlan) -> tuple[torch.Tens
 
 
 def composite_nv12(crops: U8 | torch.Tensor, plan: CompositePlan) -> tuple[U8, U8] | tuple[torch.Tensor, torch.Tensor]:
-    """Blend and convert a batch of crops; about 4 ms per 460x460 rectangle on one CPU core.
+    """Blend and convert a batch of crops; about 1.5 ms per 394x394 rectangle on one CPU core.
 
     Args:
         crops: uint8 (n, 512, 512, 3), RGB; n may be 0. An array or a tensor; a CUDA tensor is composed on its GPU.
@@ -74,19 +74,13 @@ def _composite_cpu(crops: U8, plan: CompositePlan) -> tuple[U8, U8]:
     n, h, w = len(crops), plan.height, plan.width
     y_planes = np.empty((n, h, w), np.uint8)
     uv_planes = np.empty((n, h // 2, w), np.uint8)
-    gathered = np.empty((h, w), np.uint32)
-    weighted = np.empty((h, w, 4), np.float32)
-    total = np.empty((h, w, 4), np.float32)
-    rgbx = np.empty((h, w, 4), np.uint8)
+    grid = torch.from_numpy(plan.sampling_grid)[None]
+    mask, background = torch.from_numpy(plan.mask), torch.from_numpy(plan.background_share)
     for i in range(n):
-        pixels = cv2.cvtColor(crops[i], cv2.COLOR_RGB2RGBA).view(np.uint32).ravel()
-        for corner, (offset, weight) in enumerate(zip(CORNER_OFFSETS, plan.corner_weights, strict=True)):
-            np.take(pixels[offset:], plan.corner_index, out=gathered, mode="clip")
-            cv2.multiply(gathered.view(np.uint8).reshape(h, w, 4), weight, dst=weighted, dtype=cv2.CV_32F)
-            if corner < len(CORNER_OFFSETS) - 1:
-                cv2.add(total if corner else plan.background_share, weighted, dst=total)
-        cv2.add(total, weighted, dst=rgbx, dtype=cv2.CV_8U)
-        convert_picture(rgbx, plan.colour, plan.chroma, y_planes[i], uv_planes[i])
+        pixels = torch.from_numpy(np.stack(cv2.split(crops[i]))).float()[None]
+        foreground = F.grid_sample(pixels, grid, mode="bilinear", padding_mode="border", align_corners=False)[0]
+        rgb = torch.addcmul(background, foreground, mask).floor_()
+        convert_planes(list(rgb.numpy()), plan.colour, plan.chroma, y_planes[i], uv_planes[i])
     return y_planes, uv_planes
 
 

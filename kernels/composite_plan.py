@@ -54,9 +54,8 @@ class CompositePlan:
         canvas_to_crop: float64 (2, 3); maps rectangle pixels (x, y relative to its corner) to crop pixels.
         mask: float32 (h, w), the crop's mask sampled on the rectangle, 0..1.
         background: float32 (h, w, 3), RGB 0..255.
-        corner_index: intp (h, w), flat index of each pixel's top-left crop neighbour; the CPU path's gather.
-        corner_weights: float32 (4, h, w, 4), bilinear weight times mask of the four neighbours, per channel R G B X.
-        background_share: float32 (h, w, 4), background times (1 - mask), per channel R G B X.
+        sampling_grid: float32 (h, w, 2), x and y in the crop, -1..1 from edge to edge (`grid_sample`, corners not aligned).
+        background_share: float32 (3, h, w), R G B, background times (1 - mask), and the half that makes a floor round.
         colour: Colour standard of the output, limited range.
         chroma: `mean` or `top_left`.
         on_devices: Copies on GPUs by device name, filled by `kernels.composite_device.plan_on`; they live as long as the plan.
@@ -65,8 +64,7 @@ class CompositePlan:
     canvas_to_crop: NDArray[np.float64]
     mask: F32
     background: F32
-    corner_index: NDArray[np.intp]
-    corner_weights: F32
+    sampling_grid: F32
     background_share: F32
     colour: ColourMatrix
     chroma: ChromaName
@@ -84,8 +82,8 @@ class CompositePlan:
 
     @property
     def nbytes(self) -> int:
-        """Host memory held, about 92 bytes per pixel of the rectangle."""
-        arrays = (self.mask, self.background, self.corner_index, self.corner_weights, self.background_share)
+        """Host memory held, 36 bytes per pixel of the rectangle."""
+        arrays = (self.mask, self.background, self.sampling_grid, self.background_share)
         return sum(array.nbytes for array in arrays)
 
 
@@ -129,18 +127,15 @@ def plan_composite(
         raise InvalidInputError("mask", "values that are not finite or lie outside 0..1", "finite values in 0..1")
     canvas_to_crop = _invert(np.asarray(crop_to_canvas, np.float64), rect)
     sampled = _sample_mask(mask, canvas_to_crop, rect.h, rect.w)
-    left, top, fx, fy = corners(canvas_to_crop, rect.h, rect.w)
-    shares = np.stack([(1 - fx) * (1 - fy), fx * (1 - fy), (1 - fx) * fy, fx * fy]) * sampled
+    places = np.stack(_crop_coordinates(canvas_to_crop, rect.h, rect.w), axis=-1).clip(0.0, CROP_SIZE - 1)
     background = background_rgb.astype(np.float32)
-    kept = np.zeros((rect.h, rect.w, 4), np.float32)
-    kept[:, :, :3] = background * (1.0 - sampled[:, :, None])
+    kept = background * (1.0 - sampled[:, :, None]) + 0.5
     return CompositePlan(
         canvas_to_crop=canvas_to_crop,
         mask=sampled,
         background=background,
-        corner_index=top * CROP_SIZE + left,
-        corner_weights=np.repeat(shares.astype(np.float32)[:, :, :, None], 4, axis=3),
-        background_share=kept,
+        sampling_grid=((2.0 * places + 1.0) / CROP_SIZE - 1.0).astype(np.float32),
+        background_share=np.ascontiguousarray(kept.transpose(2, 0, 1)),
         colour=matrix,
         chroma=rule,
     )
