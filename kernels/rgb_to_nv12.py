@@ -85,10 +85,12 @@ def convert_planes(planes: Sequence[F32], matrix: ColourMatrix, chroma: str, y_o
 
     h, w = y_out.shape
     _weigh(planes, matrix, 0, y_out)
-    if chroma == "mean":
-        blocks = [cv2.resize(plane, (w // 2, h // 2), interpolation=cv2.INTER_AREA) for plane in planes]
-    else:
-        blocks = [np.ascontiguousarray(plane[0::2, 0::2]) for plane in planes]
+    blocks = [np.empty((h // 2, w // 2), np.float32) for _ in planes]
+    for plane, block in zip(planes, blocks, strict=True):
+        if chroma == "mean":
+            cv2.resize(plane, (w // 2, h // 2), dst=block, interpolation=cv2.INTER_AREA)
+        else:
+            block[:] = plane[0::2, 0::2]
     u, v = (_weigh(blocks, matrix, row, np.empty((h // 2, w // 2), np.uint8)) for row in (1, 2))
     cv2.merge([u, v], dst=uv_out.reshape(h // 2, w // 2, 2))
 
