@@ -124,7 +124,9 @@ def test_a_run_against_a_server(own: bool, tmp_path: Path) -> None:
 
 
 def test_lips_and_voice_agree_through_a_whole_session_whose_microphone_runs_fast() -> None:
-    async def body() -> None:
+    """A picture that is late is left out, and its flash with it: a busy machine needs more sessions to show three of them."""
+
+    async def body() -> int:
         server = ClickServer()
         async with serving(server) as url:
             options = ClientOptions(
@@ -132,11 +134,17 @@ def test_lips_and_voice_agree_through_a_whole_session_whose_microphone_runs_fast
             )
             report = await LiveClient(options).run()
             await server.close()
-        offset = report["av_offset_ms"]
-        assert offset["n"] >= 3 and offset["max_abs"] < 5.0, "the click in the voice and the flash that it made"
         assert report["stamp_ms"] is None
+        offset = report["av_offset_ms"] or {"n": 0, "max_abs": 0.0}
+        assert offset["max_abs"] < 5.0, "the click in the voice and the flash that it made"
+        return int(offset["n"])
 
-    asyncio.run(body())
+    shown = 0
+    for _ in range(8):
+        shown += asyncio.run(body())
+        if shown >= 3:
+            return
+    raise AssertionError(f"{shown} clicks had a flash")
 
 
 def test_speech_without_pauses_is_loud_throughout() -> None:
