@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
+import time
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from ray import serve
 
+from pipeline.avatar_store import AvatarStore, avatars_dir
+from pipeline.presenter.draw import draw_presenter
+from pipeline.registration import make_avatar
+from serve_app.declare import APP_NAME
+from serve_app.http.ray_host import RayHost
 from tests.ray.graph import Graph, speech_wav, wait_for
 from tests.unit.http_support import assert_problem, head_of
 
@@ -47,6 +57,27 @@ def test_presenters(client: httpx.Client) -> None:
     default = client.get("/avatars").json()["avatars"][0]
     assert default["is_default"] and client.get(default["preview_url"]).content.startswith(b"\xff\xd8")
     assert_problem(client.get("/avatars/" + "0" * 32), 404, "avatar_not_found", "avatar_id")
+
+
+def test_temporary_presenters(client: httpx.Client) -> None:
+    """A job renews one, and makes one of a portrait only where there is a face; room is made where nobody uses them."""
+    drawing = draw_presenter()
+    past, now = time.time() - 3600, time.time()
+    shaded = [make_avatar(drawing.rgb // shade * shade, drawing.landmarks) for shade in (2, 3)]
+    store = AvatarStore(avatars_dir(), wall_clock=lambda: past)
+    used, unused = (store.put(one, temporary=True).avatar_id for one in shaded)
+    answer = client.post("/generate", files={"audio": SHORT}, data={"avatar_id": used})
+    assert answer.status_code == 200 and answer.headers["x-avatar-id"] == used
+    assert_problem(client.post("/generate", files={"audio": SHORT, "portrait": b"none"}), 422, field="portrait")
+    rows = {row["avatar_id"]: row for row in client.get("/avatars").json()["avatars"]}
+    assert rows[used]["temporary"] and rows[unused]["temporary"] and rows[used] == client.get(f"/avatars/{used}").json()
+    expires = {one: datetime.fromisoformat(rows[one]["expires_at"]).timestamp() for one in (used, unused)}
+    assert expires[used] - expires[unused] > 3500 and expires[used] >= int(now) + 24 * 3600
+    host = RayHost(serve.get_deployment_handle("SessionHost", APP_NAME))
+    listed = [replace(one, used_at=past + 60) for one in store.list() if one.used_at is not None]
+    asyncio.run(host.make_room(listed))
+    assert [row["avatar_id"] for row in client.get("/avatars").json()["avatars"] if row["temporary"]] == [used]
+    assert client.delete(f"/avatars/{used}").status_code == 204
 
 
 def test_a_client_that_goes_away_stops_the_stages(graph: Graph, client: httpx.Client) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,9 @@ import pytest
 from ray import serve
 from websockets.asyncio.client import connect
 
+from pipeline.avatar_store import AvatarStore, avatars_dir
+from pipeline.presenter.draw import draw_presenter
+from pipeline.registration import make_avatar
 from serve_app.declare import APP_NAME
 from serve_app.http.ray_live_host import RayLiveHost
 from tests.ray import disk
@@ -85,6 +89,23 @@ def test_a_session_speaks_is_interrupted_and_ends(graph: Graph) -> None:
             async with http.stream("GET", f"{url}/events") as events:
                 assert events.status_code == 410
         assert stats(graph)["ended"]["deleted"] >= 1
+
+    run(body)
+
+
+def test_a_session_renews_its_temporary_presenter(graph: Graph) -> None:
+    drawing = draw_presenter()
+    past = time.time() - 3600
+    store = AvatarStore(avatars_dir(), wall_clock=lambda: past)
+    avatar_id = store.put(make_avatar(drawing.rgb // 4 * 4, drawing.landmarks), temporary=True).avatar_id
+
+    async def body() -> None:
+        async with session(graph, avatar_id=avatar_id) as (http, _, url):
+            assert (store.used_at(avatar_id) or 0) > past + 3500
+            await http.delete(url)
+            await http.delete(f"/avatars/{avatar_id}")
+            gone = await http.post("/stream/webrtc/offer", json={"sdp": await Client().offer(), "avatar_id": avatar_id})
+            assert_problem(gone, 404, "avatar_not_found", "avatar_id")
 
     run(body)
 
