@@ -1,6 +1,7 @@
 // The microphone -> one audio file, with a level while it records.
 
 import { Problem } from "./api.js";
+import { noMicrophone } from "./words.js";
 
 const KINDS = ["audio/webm;codecs=opus", "audio/ogg;codecs=opus", "audio/mp4"];
 
@@ -17,11 +18,7 @@ export class Recorder {
     try {
       this.stream = await navigator.mediaDevices.getUserMedia({ audio: { echoCancellation: false, autoGainControl: true } });
     } catch (error) {
-      const refused = error.name === "NotAllowedError";
-      throw new Problem({
-        title: refused ? "The browser did not allow the microphone." : "No microphone was found.",
-        text: refused ? "Allow it in the address bar, or choose a file instead." : "Connect one, or choose a file instead.",
-      });
+      throw new Problem(noMicrophone(error));
     }
     const mimeType = KINDS.find((kind) => MediaRecorder.isTypeSupported(kind));
     this.parts = [];

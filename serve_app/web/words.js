@@ -12,6 +12,18 @@ export const ENDS = {
   failed: "Something failed in the service. Start again, and tell the operator if it comes back.",
 };
 
+const NO_MICROPHONE = {
+  NotAllowedError: ["The browser did not allow the microphone.", "Allow it in the address bar, or choose a file instead. A camera is never asked for."],
+  NotReadableError: ["The microphone does not answer.", "Another program may be using it. Close that one, or choose a file instead. A camera is not needed."],
+  NotFoundError: ["No microphone was found.", "Connect one, or choose a file instead. A camera is not needed."],
+};
+
+/** Title and text for what getUserMedia() throws. */
+export function noMicrophone(error) {
+  const [title, text] = NO_MICROPHONE[error.name] ?? NO_MICROPHONE.NotFoundError;
+  return { title, text };
+}
+
 const LOST = "Start a new one.";
 
 /** By code of a problem: words that take the place of its own. */
