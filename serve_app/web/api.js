@@ -40,7 +40,7 @@ export async function call(path, options = {}) {
   return response;
 }
 
-export const getJson = async (path) => (await call(path)).json();
+export const getJson = async (path, options) => (await call(path, options)).json();
 
 /** 32 hexadecimal digits that nobody can guess. */
 export function newRequestId() {

@@ -1,9 +1,11 @@
 // One live session over WebRTC: offer, trickle, events, end.
 
 import { Problem, call, getJson } from "./api.js";
+import { noMicrophone } from "./words.js";
 
 const CONNECT_MS = 15000;
 const ASK_MS = 1000;
+const LEAVE_MS = 5000;
 const GONE = new Set(["failed", "closed"]);
 const UNHEARD = new Set([undefined, "peer_lost", "peer_closed"]); // the service lost this browser, or the session
 
@@ -15,11 +17,6 @@ const NO_WAY = new Problem({
 export const CUT = new Problem({ title: "The connection was lost.", text: "Start again when the network is back." });
 
 const NO_WEBRTC = new Problem({ title: "This browser cannot take part in live sessions.", text: "It has no WebRTC. Another browser may." });
-const NO_MICROPHONE = {
-  NotAllowedError: ["The browser did not allow the microphone.", "Allow it in the address bar, or choose audio files instead. A camera is never asked for."],
-  NotReadableError: ["The microphone does not answer.", "Another program may be using it. Close that one, or choose audio files instead. A camera is not needed."],
-  NotFoundError: ["No microphone was found.", "Connect one, or choose audio files instead. A camera is not needed."],
-};
 
 /** The microphone, or a Problem that says what to do. */
 export async function microphone() {
@@ -29,15 +26,14 @@ export async function microphone() {
   try {
     return await navigator.mediaDevices.getUserMedia({ audio: { echoCancellation: true, noiseSuppression: true, autoGainControl: true }, video: false });
   } catch (error) {
-    const [title, text] = NO_MICROPHONE[error.name] ?? NO_MICROPHONE.NotFoundError;
-    throw new Problem({ title, text });
+    throw new Problem(noMicrophone(error));
   }
 }
 
 export class Connection {
   /** `onEvent({name, ...})` for the session's events, `onEnd(problem or null)` once, `onTrack(stream)` when media comes. */
   constructor({ onEvent, onEnd, onTrack }) {
-    Object.assign(this, { onEvent, onEnd, onTrack, id: "", over: false, gone: false, waiting: [] });
+    Object.assign(this, { onEvent, onEnd, onTrack, id: "", over: false, gone: false, waiting: [], asked: new AbortController() });
     this.leave = () => this.#tell("DELETE", "", { keepalive: true });
   }
 
@@ -83,26 +79,32 @@ export class Connection {
     this.over = true;
     clearTimeout(this.timer);
     removeEventListener("pagehide", this.leave);
-    if (this.id && !this.gone) this.leave();
-    this.pc?.close();
+    this.asked.abort(); // what is on its way would only be told that the session is over
+    if (this.id && !this.gone) {
+      // Closed first, the connection would tell the service, and the word that follows would find no session.
+      Promise.race([this.leave(), new Promise((resolve) => setTimeout(resolve, LEAVE_MS))]).then(() => this.pc.close());
+    } else {
+      this.pc?.close();
+    }
     this.onEnd(problem);
   }
 
   async interrupt() {
-    return (await call(`/stream/webrtc/${this.id}/interrupt`, { method: "POST" })).json();
+    return (await call(`/stream/webrtc/${this.id}/interrupt`, { method: "POST", signal: this.asked.signal })).json();
   }
 
   async speak(file) {
     const form = new FormData();
     form.append("audio", file, file.name || "speech");
-    return (await call(`/stream/webrtc/${this.id}/speak`, { method: "POST", body: form })).json();
+    return (await call(`/stream/webrtc/${this.id}/speak`, { method: "POST", body: form, signal: this.asked.signal })).json();
   }
 
   serverStats() {
-    return getJson(`/stream/webrtc/${this.id}/stats`);
+    return getJson(`/stream/webrtc/${this.id}/stats`, { signal: this.asked.signal });
   }
 
   #happened(event) {
+    if (this.over) return;
     if (event.name === "ended") this.#ended(event.detail);
     else this.onEvent(event);
   }
@@ -146,12 +148,13 @@ export class Connection {
 
   #flush() {
     const candidates = this.waiting.splice(0);
-    if (!candidates.length) return;
-    this.#tell("PATCH", "", { headers: { "Content-Type": "application/json" }, body: JSON.stringify({ candidates }) });
+    if (this.over || !candidates.length) return;
+    const headers = { "Content-Type": "application/json" };
+    this.#tell("PATCH", "", { headers, body: JSON.stringify({ candidates }), signal: this.asked.signal });
   }
 
   /** Courtesies: when they fail, the connection itself shows what matters. */
   #tell(method, path, options) {
-    fetch(`/stream/webrtc/${this.id}${path}`, { method, ...options }).catch(() => {});
+    return fetch(`/stream/webrtc/${this.id}${path}`, { method, ...options }).catch(() => {});
   }
 }

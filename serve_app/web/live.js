@@ -93,7 +93,8 @@ function over(which, problem) {
   const wasFocused = [byId("end"), byId("interrupt"), document.body].includes(document.activeElement);
   update();
   if (wasFocused) byId("start").focus({ preventScroll: true });
-  if (problem === CUT && tries < MAX_TRIES) {
+  const full = problem?.status === 503 && tries > 0; // the session that was lost may still hold its place
+  if ((problem === CUT || full) && tries < MAX_TRIES) {
     state("The connection was lost. Connecting again…");
     again = setTimeout(start, 1000 * 2 ** tries);
     tries += 1;
@@ -142,6 +143,7 @@ async function speak(file) {
     const wait = spoken.queued_s > 0.5 ? `, after ${clockText(spoken.queued_s)} that wait` : "";
     byId("queue-text").textContent = `${file.name}: ${clockText(spoken.duration_s)}${wait}.`;
   } catch (error) {
+    if (error.name === "AbortError") return; // the session was ended meanwhile
     byId("queue-text").textContent = "";
     showProblem(byId("speech-error"), asProblem(error));
   }
@@ -151,6 +153,7 @@ async function interrupt() {
   try {
     await connection.interrupt();
   } catch (error) {
+    if (error.name === "AbortError") return;
     showProblem(byId("live-error"), asProblem(error));
   }
 }
