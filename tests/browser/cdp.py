@@ -19,7 +19,7 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-START_S = 60.0
+START_S = 120.0
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 KEYS = {"Tab": 9, "Enter": 13, " ": 32, "ArrowRight": 39, "ArrowLeft": 37, "Escape": 27}
 
@@ -27,6 +27,22 @@ KEYS = {"Tab": 9, "Enter": 13, " ": 32, "ArrowRight": 39, "ArrowLeft": 37, "Esca
 def find_chromium() -> str | None:
     """Path of an installed Chromium."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+STANDS = """
+(async () => {
+  const element = document.querySelector(%s);
+  const box = () => { const r = element.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; };
+  element.scrollIntoView({ block: 'center', behavior: 'instant' });
+  const before = box();
+  await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+  const [x, y] = box();
+  const hit = document.elementFromPoint(x, y);
+  const hits = element.contains(hit) || [...element.labels ?? []].some((label) => label.contains(hit));
+  return x === before[0] && y === before[1] && hits ? [x, y] : null;
+})()
+"""
+"""The middle of an element, or null while it moves or something else lies there."""
 
 
 class Page:
@@ -54,7 +70,7 @@ class Page:
         self._last += 1
         self._socket.send(json.dumps({"id": self._last, "method": method, "params": params}))
         while True:
-            message = json.loads(self._socket.recv(timeout=60))
+            message = json.loads(self._socket.recv(timeout=200))
             if message.get("id") == self._last:
                 assert "error" not in message, (method, message)
                 found: dict[str, Any] = message["result"]
@@ -69,8 +85,8 @@ class Page:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
-    def wait(self, expression: str, timeout_s: float = 60.0) -> Any:
-        """Poll until the expression is true; gives its value."""
+    def wait(self, expression: str, timeout_s: float = 120.0) -> Any:
+        """Poll until the expression is true; gives its value. A busy machine may take its time."""
         deadline, pause = time.monotonic() + timeout_s, threading.Event()
         while not (value := self.evaluate(expression)):
             assert time.monotonic() < deadline, f"not within {timeout_s} s: {expression}\n{self.problems()}"
@@ -102,13 +118,8 @@ class Page:
         self.send("DOM.setFileInputFiles", files=[str(path)], nodeId=node)
 
     def click(self, selector: str) -> None:
-        """A real click into the middle of an element."""
-        quoted = json.dumps(selector)
-        self.evaluate(f"document.querySelector({quoted}).scrollIntoView({{block: 'center', behavior: 'instant'}})")
-        box = self.evaluate(
-            f"(() => {{ const r = document.querySelector({quoted}).getBoundingClientRect();"
-            " return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-        )
+        """A real click into the middle of an element, once it is in sight, stands still and nothing lies over it."""
+        box = self.wait(STANDS % json.dumps(selector))
         for kind in ("mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 
@@ -152,13 +163,16 @@ def chromium(path: str, microphone: Path) -> Iterator[Page]:
         )  # fmt: skip
         try:
             port = _port(Path(profile) / "DevToolsActivePort", process)
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=10) as answer:  # our own browser
-                target = next(one for one in json.load(answer) if one["type"] == "page")
-            with connect(target["webSocketDebuggerUrl"], max_size=2**26) as socket:
+            # no pings: a browser that has no processor for a while is not gone
+            with connect(_tab(port, process), max_size=2**26, open_timeout=START_S, ping_interval=None) as socket:
                 yield Page(socket, process.pid)
         finally:
             process.terminate()
-            process.wait(20)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(60)
 
 
 def _port(file: Path, process: subprocess.Popen[bytes]) -> int:
@@ -168,4 +182,17 @@ def _port(file: Path, process: subprocess.Popen[bytes]) -> int:
         if file.exists() and (lines := file.read_text().split()):
             return int(lines[0])
         assert time.monotonic() < deadline, "Chromium did not start"
+        pause.wait(0.05)
+
+
+def _tab(port: int, process: subprocess.Popen[bytes]) -> str:
+    """Address of the first tab, which may open a little after the port."""
+    deadline, pause = time.monotonic() + START_S, threading.Event()
+    while True:
+        assert process.poll() is None, "Chromium ended at once"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=START_S) as answer:  # our own browser
+            for one in json.load(answer):
+                if one["type"] == "page":
+                    return str(one["webSocketDebuggerUrl"])
+        assert time.monotonic() < deadline, "Chromium opened no tab"
         pause.wait(0.05)

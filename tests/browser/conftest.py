@@ -89,9 +89,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     host.default = default_avatar(host.store)
     host.stages = LocalStages(host.store.get)
     host.register = _register
-    live = SessionHostSettings.model_validate(
-        {"encoder": {"prefer": "x264", "threads": 1}, "live": {"max_sessions": 1}}
-    )
+    patient = {
+        "max_sessions": 1,
+        "connect_timeout_s": 120,
+        "connect_grace_s": 120,
+    }  # the page's own patience ends first
+    live = SessionHostSettings.model_validate({"encoder": {"prefer": "x264", "threads": 1}, "live": patient})
     host.live = InProcessLive(
         live, host.stages, lambda avatar_id: host.store.get(avatar_id) if avatar_id else host.default
     )
