@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import socket
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from serve_app.declare import APP_NAME
 MIN_CPUS = 2
 OBJECT_STORE_BYTES = 512 * 2**20
 POLL_S = 0.25
+QUIET_PORTS = range(20_000, 32_000)
+"""Ray's workers take 10002 to 19999, Linux gives away 32768 to 60999: a port of theirs may be gone when it is wanted."""
 
 
 class ServiceFailedError(LiveAnchorError):
@@ -56,10 +59,12 @@ class Cluster:
 
 
 def free_port() -> int:
-    """A TCP port that nothing listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port that nothing listens on right now, and that nobody is given who asks for any."""
+    for port in random.sample(QUIET_PORTS, len(QUIET_PORTS)):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise ServiceFailedError(f"no TCP port of {QUIET_PORTS[0]}..{QUIET_PORTS[-1]} is free")
 
 
 @contextmanager
@@ -242,7 +247,7 @@ def wait_until_running(
     on_status: Callable[[str], None] = lambda text: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> str:
-    """Wait for the application and return its address.
+    """Wait for the application and return its address. A dashboard that does not answer for a moment is asked again.
 
     Raises:
         ServiceFailedError: It cannot be deployed, or not within the time.
@@ -251,7 +256,13 @@ def wait_until_running(
     pause = threading.Event()
     said = ""
     while True:
-        found = details(cluster)
+        try:
+            found = details(cluster)
+        except ServiceFailedError:
+            if clock() > deadline:
+                raise
+            pause.wait(POLL_S)
+            continue
         application = found.get("applications", {}).get(APP_NAME, {})
         status = application.get("status", "NOT_STARTED")
         if (url := service_url(found)) is not None:

@@ -112,6 +112,15 @@ def test_waiting_ends_with_the_address_or_the_reason(monkeypatch: pytest.MonkeyP
         wait_until_running(HERE, 60, clock=lambda: next(now))
 
 
+def test_waiting_goes_on_while_ray_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Api(ConnectionError("busy"), RuntimeError("status code 500"), found("RUNNING")))
+    assert wait_until_running(HERE, 60) == "http://127.0.0.1:8123"
+    use(monkeypatch, Api(ConnectionError("busy")))
+    now = iter([0.0, 1.0, 61.0])
+    with pytest.raises(ServiceFailedError, match="dashboard"):
+        wait_until_running(HERE, 60, clock=lambda: next(now))
+
+
 def test_a_ray_that_answers_with_an_error_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = RuntimeError("Request failed with status code 400: no such field.\nTraceback (most recent call last)")
     use(monkeypatch, Api({}, refusal=refusal))
