@@ -10,6 +10,7 @@ import torch
 
 from deployments.config import ModelSettings
 from kernels.errors import LiveAnchorError
+from kernels.threads import use_threads
 
 _log = structlog.get_logger(__name__)
 
@@ -72,7 +73,7 @@ def take_place(settings: ModelSettings) -> str:
     Raises:
         NoGpuError: See `choose_device`.
     """
-    torch.set_num_threads(settings.threads)
+    use_threads(settings.threads)
     share = assigned_gpu_share()
     device = choose_device(settings.device, share, torch.cuda.is_available())
     if device == "cuda" and share < 1.0:

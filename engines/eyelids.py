@@ -20,11 +20,14 @@ from engines import mesh_topology as topology
 from engines.easing import ease, smoothstep
 from engines.face_frame import FaceFrame
 from engines.mouth_layers import TEXTURE_SCALE
+from engines.pixel_planes import to_pixels, to_planes
 from kernels.mesh_warp import mesh_warp
 from kernels.remap import remap_bilinear
 
 LASH_THINNING = 0.8
 """How much thinner the lash line looks from the front when the lid is shut."""
+FAR = 80.0
+"""exp(-FAR) counts for nothing beside 1; numbers below about exp(-87) are denormal, and five times slower to work with."""
 
 U8 = NDArray[np.uint8]
 F64 = NDArray[np.float64]
@@ -144,7 +147,7 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
     above = margin - rows
 
     turn = -gaze[:, None, None] * eye.units * eye.iris[..., None]
-    ball = _planar(mesh_warp(eye.eyeball, turn, 1))
+    ball = to_planes(mesh_warp(eye.eyeball, turn, 1))
     turned = (gaze.abs().amax(-1) * 50.0 + up[:, 0, 0].abs() * 8.0).clamp(max=1.0)  # at rest the source itself
     ball = torch.lerp(eye.source_planar, ball, turned[:, None, None, None])
     ball = ball * (1.0 - 0.30 * closing * torch.exp((above / (0.22 * tall)).clamp(max=0.0)))[:, None]
@@ -167,19 +170,15 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
     picture = torch.lerp(below, ball, open_bottom[:, None])
     picture = torch.lerp(lid, picture, open_top[:, None])
     picture = torch.lerp(picture, lashes, strip_weight[:, None])
-    line = torch.exp(-(((above + 0.3) * (1.0 / 1.7)) ** 2)) * (0.22 * closing * eye.taper)
+    distance = (((above + 0.3) * (1.0 / 1.7)) ** 2).clamp(max=FAR)
+    line = torch.exp(-distance) * (0.22 * closing * eye.taper)
     picture = picture * (1.0 - line)[:, None]
-    return (picture + 0.5).clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1)
+    return to_pixels(picture)
 
 
 def _shifted(eye: EyePatch, down: torch.Tensor) -> torch.Tensor:
     """The source sampled `down` (n, h, w) texels further down in the same column."""
-    return _planar(mesh_warp(eye.source, torch.stack([torch.zeros_like(down), down], dim=-1), 1))
-
-
-def _planar(picture: torch.Tensor) -> torch.Tensor:
-    """uint8 (n, h, w, 3) -> contiguous float32 (n, 3, h, w)."""
-    return picture.permute(0, 3, 1, 2).contiguous().float()
+    return to_planes(mesh_warp(eye.source, torch.stack([torch.zeros_like(down), down], dim=-1), 1))
 
 
 def _margin(knots: F64, columns: F64) -> F64:

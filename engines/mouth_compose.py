@@ -27,6 +27,7 @@ from engines.mouth_layers import (
     lip_layers,
     texture_grid,
 )
+from engines.pixel_planes import to_pixels, to_planes
 from kernels.mesh_warp import mesh_warp
 
 U8 = NDArray[np.uint8]
@@ -123,8 +124,8 @@ def build_mouth(frame: FaceFrame, lips: LipLines, region: MouthRegion, crop: U8,
     )
 
 
-def mouth_box(mouth: MouthLayers, motion: Motion, pose: Pose, deformation: Deformation) -> Lattice:
-    """The part of the mouth region that has to be composed.
+def mouth_box(mouth: MouthLayers, motion: Motion, pose: Pose, shift: torch.Tensor) -> Lattice:
+    """The part of the mouth region that has to be composed; `shift` (n, 2): where the pose moves the mouth's centre, pixels.
 
     For a single frame on the CPU it hugs the lips; for a batch it is the whole region, so that no value leaves the device.
     """
@@ -132,7 +133,7 @@ def mouth_box(mouth: MouthLayers, motion: Motion, pose: Pose, deformation: Defor
     if len(motion.gap) > 1 or motion.gap.device.type != "cpu":
         return inner
     width = mouth.mouth_width
-    moved = _rigid_shift(mouth, pose, deformation)[0].tolist()
+    moved = shift[0].tolist()
     x, y = mouth.centre[0] + moved[0], mouth.centre[1] + moved[1]
     tilt = abs(math.atan2(float(pose.rotation[0, 1, 0]), float(pose.rotation[0, 0, 0]))) * mouth.extent[0]
     lowest = max(float(motion.lowest[0]), 0.0) * width
@@ -168,7 +169,8 @@ def compose_mouth(
         motion: Limited motion of the n frames.
         pose: Head pose of the n frames.
     """
-    box = mouth_box(mouth, motion, pose, deformation)
+    shift = _rigid_shift(mouth, pose, deformation)
+    box = mouth_box(mouth, motion, pose, shift)
     top, left = (box.y - mouth.padded.y) // box.cell, (box.x - mouth.padded.x) // box.cell
     upper, lower = (f[:, top : top + box.rows, left : left + box.columns].contiguous() for f in fields)
     up, low = _sample(mouth, box, mouth.upper, upper), _sample(mouth, box, mouth.lower, lower)
@@ -178,9 +180,8 @@ def compose_mouth(
     opening = ease(motion.gap / 0.07)[:, None, None, None]
     protrusion = motion.protrusion[:, None, None, None]
 
-    skull = _rigid_backward(mouth, box, pose, deformation, torch.zeros_like(jaw))
-    teeth = _sample(mouth, box, mouth.upper_teeth, skull)
-    parts = _sample(mouth, box, mouth.jaw_parts, _rigid_backward(mouth, box, pose, deformation, jaw))
+    skull, dropped = _rigid_backward(mouth, box, pose, deformation, shift, jaw)
+    teeth, parts = _sample(mouth, box, mouth.upper_teeth, skull), _sample(mouth, box, mouth.jaw_parts, dropped)
     under_up = 1.0 - TEETH_SHADOW * torch.exp(up_edge.clamp(max=0.0) * (1.0 / (0.035 * width)))
     over_low = low_edge.clamp(max=0.0)
     shade = under_up * (1.0 - LOWER_LIP_SHADOW * torch.exp(over_low * (1.0 / (0.03 * width))))
@@ -205,8 +206,8 @@ def compose_mouth(
     rows, columns = box.rows * box.cell, box.columns * box.cell
     target = frames[:, box.y : box.y + rows, box.x : box.x + columns]
     feather = _feather(rows, columns, picture.device)
-    blended = torch.lerp(_planar(target), picture, feather)
-    target.copy_((blended + 0.5).clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1))
+    blended = torch.lerp(to_planes(target), picture, feather)
+    target.copy_(to_pixels(blended))
 
 
 def _feather(rows: int, columns: int, device: torch.device) -> torch.Tensor:
@@ -226,13 +227,12 @@ def _rigid_shift(mouth: MouthLayers, pose: Pose, deformation: Deformation) -> to
 
 
 def _rigid_backward(
-    mouth: MouthLayers, box: Lattice, pose: Pose, deformation: Deformation, drop: torch.Tensor
-) -> torch.Tensor:
-    """Backward displacement lattice of a bone: the plane at the mouth's depth, moved by `drop` (n, 2) and by the head's pose."""
+    mouth: MouthLayers, box: Lattice, pose: Pose, deformation: Deformation, shift: torch.Tensor, jaw: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Backward lattices of skull and jaw: planes at the mouth's depth, moved by the pose; `jaw` (n, 2) drops the second."""
     turn = pose.rotation[:, :2, :2] * pose.scale[:, None, None]
     inverse = torch.linalg.inv(turn)
-    centre = torch.tensor(mouth.centre, device=drop.device)
-    shift = _rigid_shift(mouth, pose, deformation)
+    centre = torch.tensor(mouth.centre, device=jaw.device)
     top, left = (box.y - mouth.padded.y) // box.cell, (box.x - mouth.padded.x) // box.cell
     nodes = deformation.mouth.nodes[top : top + box.rows, left : left + box.columns]
     local = nodes - centre - shift[:, None, None]
@@ -243,12 +243,13 @@ def _rigid_backward(
         ],
         dim=-1,
     )
-    return back + centre - drop[:, None, None] - nodes
+    back = back + centre
+    return back - nodes, back - jaw[:, None, None] - nodes
 
 
 def _sample(mouth: MouthLayers, box: Lattice, texture: torch.Tensor, backward: torch.Tensor) -> torch.Tensor:
     """Layer colours in the box, float32 (n, 4, h, w), 0..255."""
-    return _planar(
+    return to_planes(
         mesh_warp(
             texture,
             backward,
@@ -258,11 +259,6 @@ def _sample(mouth: MouthLayers, box: Lattice, texture: torch.Tensor, backward: t
             texture_scale=float(TEXTURE_SCALE),
         )
     )
-
-
-def _planar(picture: torch.Tensor) -> torch.Tensor:
-    """uint8 (n, h, w, c) -> contiguous float32 (n, c, h, w)."""
-    return picture.permute(0, 3, 1, 2).contiguous().float()
 
 
 def _lip_shade(edge: torch.Tensor, amount: torch.Tensor) -> torch.Tensor:

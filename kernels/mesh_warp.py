@@ -88,9 +88,11 @@ def mesh_warp_reference(
     height, width = gh * cell, gw * cell
     tex_h, tex_w = texture.shape[1:3]
     dense = F.interpolate(displacement.permute(0, 3, 1, 2), size=(height, width), mode="bilinear", align_corners=False)
-    base_x, base_y = _axes(height, width, region_origin, texture_origin, texture_scale)
-    x = dense[:, 0] * texture_scale + torch.from_numpy(base_x).to(displacement.device)
-    y = dense[:, 1] * texture_scale + torch.from_numpy(base_y).to(displacement.device)[:, None]
+    places = torch.tensor(
+        _places(height, width, region_origin, texture_origin, texture_scale), device=displacement.device
+    )
+    x = dense[:, 0] * texture_scale + places[..., 0]
+    y = dense[:, 1] * texture_scale + places[..., 1]
     grid = torch.stack([(2.0 * x + 1.0) / tex_w - 1.0, (2.0 * y + 1.0) / tex_h - 1.0], dim=-1)
     planes = texture.to(displacement.device).permute(0, 3, 1, 2).float().expand(n, -1, -1, -1)
     out = F.grid_sample(planes, grid, mode="bilinear", padding_mode="border", align_corners=False)
@@ -109,7 +111,7 @@ def _remap(
     n, gh, gw, _ = displacement.shape
     height, width = gh * cell, gw * cell
     channels = texture.shape[3]
-    base_x, base_y = _axes(height, width, region_origin, texture_origin, texture_scale)
+    places = _places(height, width, region_origin, texture_origin, texture_scale)
     shape = (n, height, width, channels)
     if out is None:
         out = torch.empty(shape, dtype=torch.uint8)
@@ -121,21 +123,24 @@ def _remap(
         coordinates = (
             cv2.resize(lattice[i], (width, height), interpolation=cv2.INTER_LINEAR) if cell > 1 else lattice[i]
         )
-        coordinates[..., 0] += base_x
-        coordinates[..., 1] += base_y[:, None]
+        np.add(coordinates, places, out=coordinates)
         source = texture[i if texture.shape[0] > 1 else 0].numpy()
         remap_bilinear(source, coordinates, target[i])
     return out
 
 
-@functools.lru_cache(maxsize=256)
-def _axes(
+@functools.lru_cache(maxsize=64)
+def _places(
     height: int, width: int, region_origin: Point, texture_origin: Point, scale: float
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.float32]], np.ndarray[tuple[int], np.dtype[np.float32]]]:
-    """Texture coordinates of the undisplaced output columns and rows, float32."""
+) -> np.ndarray[tuple[int, int, int], np.dtype[np.float32]]:
+    """Texture coordinates x, y of the undisplaced output pixels, float32 (height, width, 2); 2 MB for a whole crop."""
     columns = (np.arange(width, dtype=np.float64) + (region_origin[0] - texture_origin[0])) * scale
     rows = (np.arange(height, dtype=np.float64) + (region_origin[1] - texture_origin[1])) * scale
-    return columns.astype(np.float32), rows.astype(np.float32)
+    found = np.empty((height, width, 2), np.float32)
+    found[..., 0] = columns
+    found[..., 1] = rows[:, None]
+    found.setflags(write=False)
+    return found
 
 
 def _validate(texture: torch.Tensor, displacement: torch.Tensor, cell: int, texture_scale: float) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
-
+from kernels.threads import use_threads
 from pipeline.audio_features import CarryError
 from pipeline.config import RifeSettings
 from pipeline.local_rife import LocalRife
@@ -41,7 +40,7 @@ class LocalStages(StageThreads):
         cache_bytes: int = DEFAULT_CACHE_BYTES,
         rife: RifeSettings | None = None,
     ) -> None:
-        torch.set_num_threads(1)
+        use_threads(1)
         self._audio, self._motion = load_speech_stages(device)
         super().__init__(
             self._audio,

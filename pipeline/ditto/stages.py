@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
-
+from kernels.threads import use_threads
 from pipeline.audio_features import CarryError
 from pipeline.config import RifeSettings
 from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
@@ -93,7 +92,7 @@ def load_stages(
         WeightsFileError: A file is missing or of no use.
         OnnxRuntimeMissingError: onnxruntime is not installed.
     """
-    torch.set_num_threads(1)
+    use_threads(1)
     return DittoStages(
         load_audio_features(folder, device, hop_frames),
         load_motion_modes(folder, device, hop_frames, steps),
