@@ -12,6 +12,7 @@ the lower lip's. They differ only between the corners: opening the mouth is a cu
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, fields
 from typing import Final
@@ -146,28 +147,36 @@ def invert(forward: torch.Tensor, cell: int, steps: int = INVERSION_STEPS) -> to
     Returns:
         float32 (n, rows, columns, 2).
     """
-    _, rows, columns, _ = forward.shape
-    right, left = forward[:, :, 1:], forward[:, :, :-1]
-    across = (right - left) / cell
-    across = torch.cat([across[:, :, :1], (across[:, :, 1:] + across[:, :, :-1]) / 2, across[:, :, -1:]], dim=2)
-    along = (forward[:, 1:] - forward[:, :-1]) / cell
-    along = torch.cat([along[:, :1], (along[:, 1:] + along[:, :-1]) / 2, along[:, -1:]], dim=1)
-    planes = torch.cat([forward, across, along], dim=-1).permute(0, 3, 1, 2).contiguous()
-    xs = (2.0 * torch.arange(columns, device=forward.device, dtype=torch.float32) + 1.0) / columns - 1.0
-    ys = (2.0 * torch.arange(rows, device=forward.device, dtype=torch.float32) + 1.0) / rows - 1.0
-    identity = torch.stack([xs.expand(rows, columns), ys[:, None].expand(rows, columns)], dim=-1)
-    to_grid = torch.tensor([2.0 / (columns * cell), 2.0 / (rows * cell)], device=forward.device)
-    backward = -forward
+    rows, columns = forward.shape[1:3]
+    moved = forward.permute(0, 3, 1, 2)
+    across = (moved[..., 1:] - moved[..., :-1]) / cell
+    across = torch.cat([across[..., :1], (across[..., 1:] + across[..., :-1]) / 2, across[..., -1:]], dim=3)
+    along = (moved[..., 1:, :] - moved[..., :-1, :]) / cell
+    along = torch.cat([along[..., :1, :], (along[..., 1:, :] + along[..., :-1, :]) / 2, along[..., -1:, :]], dim=2)
+    # the Jacobian in pairs: y by y and x by x, then x by y and y by x, as Cramer's rule takes them
+    planes = torch.cat([moved, along[:, 1:], across[:, :1], along[:, :1], across[:, 1:]], dim=1)
+    identity, to_grid = _grid(rows, columns, cell, forward.device)
+    backward = -moved
     for _ in range(steps):
-        grid = torch.addcmul(identity, backward, to_grid)
+        grid = torch.addcmul(identity, backward, to_grid).permute(0, 2, 3, 1)
         sampled = F.grid_sample(planes, grid, mode="bilinear", padding_mode="border", align_corners=False)
-        dx, dy, xx, yx, xy, yy = sampled.unbind(1)
-        error_x, error_y = backward[..., 0] + dx, backward[..., 1] + dy
-        xx, yy = xx + 1.0, yy + 1.0
-        determinant = (xx * yy - xy * yx).clamp(min=0.25)
-        step = torch.stack([yy * error_x - xy * error_y, xx * error_y - yx * error_x], dim=-1) / determinant[..., None]
-        backward = backward - step.clamp(-MAX_STEP_PX, MAX_STEP_PX)
-    return backward
+        error, own, other = sampled[:, :2], sampled[:, 2:4], sampled[:, 4:]
+        error += backward
+        own += 1.0
+        determinant = (own[:, 1:] * own[:, :1] - other[:, :1] * other[:, 1:]).clamp_(min=0.25)
+        step = (own * error - other * error.flip(1)) / determinant
+        backward = backward - step.clamp_(-MAX_STEP_PX, MAX_STEP_PX)
+    return backward.permute(0, 2, 3, 1)
+
+
+@functools.lru_cache(maxsize=16)
+@torch.inference_mode(mode=False)  # what is kept serves callers of every mode
+def _grid(rows: int, columns: int, cell: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Normalised places of the nodes, (2, rows, columns), and what a pixel is there, (2, 1, 1); x, then y; not to be written to."""
+    xs = (2.0 * torch.arange(columns, device=device, dtype=torch.float32) + 1.0) / columns - 1.0
+    ys = (2.0 * torch.arange(rows, device=device, dtype=torch.float32) + 1.0) / rows - 1.0
+    identity = torch.stack([xs.expand(rows, columns), ys[:, None].expand(rows, columns)])
+    return identity, torch.tensor([[[2.0 / (columns * cell)]], [[2.0 / (rows * cell)]]], device=device)
 
 
 def mouth_fields(deformation: Deformation, coefficients: torch.Tensor, pose: Pose) -> tuple[torch.Tensor, torch.Tensor]:
