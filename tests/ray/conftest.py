@@ -13,7 +13,12 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-START_S = 240.0
+START_S = 480.0
+PATIENCE = {
+    "deadlines": {"stage_call_s": 240.0},
+    "live": {"connect_timeout_s": 120.0, "connect_grace_s": 120.0},
+}
+"""Beyond what is in the file: a call waits for a replica that starts on a busy machine, and a session for its client."""
 # For the life of this process, before Ray is imported: leftover threads of Ray Serve must never start a cluster of their own after
 # the tests have ended theirs, and Ray must never write a token into the person's home.
 os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
@@ -24,6 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(str(item.fspath)).parent == Path(__file__).parent:
             item.add_marker(pytest.mark.ray)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(900))  # replicas that start take turns on a busy machine's cores
 
 
 @pytest.hookimpl(wrapper=True)
@@ -88,17 +95,18 @@ def nodes(home: Path, environment: None) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def graph(nodes: Any) -> Iterator[Any]:
-    """The application of `serve_config.yaml`, on a free port."""
+    """The application of `serve_config.yaml`, on a free port, and patient."""
     import ray
 
     from serve_app.cluster import Cluster, free_port, submit, wait_until_running
-    from tests.ray.graph import Graph
+    from tests.ray.graph import Graph, wait_for
 
     context: Any = ray.init(address=nodes.address, log_to_driver=False, namespace="liveanchor")
     document = yaml.safe_load((ROOT / "serve_config.yaml").read_text(encoding="utf-8"))
     document["http_options"] = {"host": "127.0.0.1", "port": free_port()}
+    document["applications"][0]["args"] |= PATIENCE
     cluster = Cluster(f"http://{context.dashboard_url}", owned=False, gpus=1.0)
-    submit(cluster, document)
+    wait_for("Ray to take the application", lambda: submit(cluster, document) is None)
     yield Graph(cluster, document, wait_until_running(cluster, START_S))
     ray.shutdown()
 

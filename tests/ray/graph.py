@@ -21,15 +21,24 @@ import ray
 from ray import serve
 from ray.exceptions import RayActorError, RayError
 from ray.serve.exceptions import DeploymentUnavailableError
+from ray.util.state.exception import RayStateApiException
 
 from deployments.calls import StageStats
 from deployments.jobs import HostStats
 from kernels.errors import LiveAnchorError
-from serve_app.cluster import Cluster, details, submit
+from serve_app.cluster import Cluster, ServiceFailedError, details, submit
 from serve_app.declare import APP_NAME
 
+NOT_YET = (
+    httpx.HTTPError,
+    OSError,
+    RayActorError,
+    DeploymentUnavailableError,
+    RayStateApiException,
+    ServiceFailedError,
+)
 STAGES = ("AudioFeatures", "MotionDiffusion", "Renderer")
-JOB_S = 150.0
+JOB_S = 280.0
 
 
 def speech_wav(seconds: float, seed: int = 7) -> bytes:
@@ -49,8 +58,11 @@ def speech_wav(seconds: float, seed: int = 7) -> bytes:
     return buffer.getvalue()
 
 
-def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = 60.0, every_s: float = 0.1) -> Any:
-    """Poll until `condition` gives something true; errors of a part that is being replaced count as not yet."""
+def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = 180.0, every_s: float = 0.1) -> Any:
+    """Poll until `condition` gives something true; errors of a part that is being replaced count as not yet.
+
+    Replacing a replica takes seconds on a quiet machine and can take a minute on a busy one.
+    """
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()
     last: object = None
@@ -59,7 +71,7 @@ def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = 60.0, e
             last = condition()
             if last:
                 return last
-        except (httpx.HTTPError, OSError, RayActorError, DeploymentUnavailableError) as error:
+        except NOT_YET as error:
             last = error
         pause.wait(every_s)
     raise AssertionError(f"{what}: not within {timeout_s} s, last: {last!r}")
@@ -90,20 +102,41 @@ class Graph:
         return ThreadPoolExecutor(1).submit(self.post, wav, job_id, **fields)
 
     def frames_done(self, job_id: str) -> int:
-        answer = httpx.get(f"{self.url}/jobs/{job_id}", timeout=10).raise_for_status()
+        answer = httpx.get(f"{self.url}/jobs/{job_id}", timeout=30).raise_for_status()
         return int(answer.json()["frames_done"])
 
     def stage_stats(self, deployment: str) -> list[StageStats]:
         found: list[StageStats] = (
-            serve.get_deployment_handle(deployment, APP_NAME).broadcast("stats").results(timeout_s=20)
+            serve.get_deployment_handle(deployment, APP_NAME).broadcast("stats").results(timeout_s=60)
         )
         return found
 
     def host_stats(self) -> list[HostStats]:
         found: list[HostStats] = (
-            serve.get_deployment_handle("SessionHost", APP_NAME).broadcast("stats").results(timeout_s=20)
+            serve.get_deployment_handle("SessionHost", APP_NAME).broadcast("stats").results(timeout_s=60)
         )
         return found
+
+    def come_to_rest(self) -> None:
+        """Wait until the stages are asked for nothing more and make nothing more, then see that it stays so."""
+        settled = wait_for("stages to come to rest", lambda: (first := self._made()) == self._made_later() and first)
+        assert self._made_later() == settled
+
+    def _made(self) -> list[tuple[int, int]]:
+        return [(one.calls, one.frames) for stage in STAGES for one in self.stage_stats(stage)]
+
+    def _made_later(self) -> list[tuple[int, int]]:
+        threading.Event().wait(1.0)
+        return self._made()
+
+    def replaced(self, deployment: str, killed: list[int]) -> None:
+        """Wait until one new replica is all that there is."""
+        wait_for(
+            f"one new {deployment}",
+            lambda: (
+                len(self.replicas(deployment)) == 1 and (pids := set(self.pids(deployment))) and not pids & set(killed)
+            ),
+        )
 
     def pids(self, deployment: str) -> list[int]:
         stats = self.host_stats() if deployment == "SessionHost" else self.stage_stats(deployment)
@@ -133,17 +166,21 @@ class Graph:
                 lines.append(f"  {name}: {one['status']} {dict(states)} {one['message']}")
         return "\n".join(lines)
 
+    def submit(self, document: dict[str, Any]) -> None:
+        """Hand a document to Ray, whose dashboard may be busy."""
+        wait_for("Ray to take the document", lambda: submit(self.cluster, document) is None)
+
     def resubmit(self, deployment: str, **changes: object) -> None:
         """Change options of one deployment, as an operator would with a changed YAML."""
         document = copy.deepcopy(self.document)
         [one] = [one for one in document["applications"][0]["deployments"] if one["name"] == deployment]
         for key, value in changes.items():
             one[key] = {**one[key], **value} if isinstance(value, dict) else value
-        submit(self.cluster, document)
+        self.submit(document)
 
     def change_args(self, args: dict[str, Any]) -> None:
         """Change the application's own settings for good; Ray Serve replaces every replica."""
         application = self.document["applications"][0]
         for group, values in args.items():
             application["args"][group] = {**application["args"].get(group, {}), **values}
-        submit(self.cluster, self.document)
+        self.submit(self.document)

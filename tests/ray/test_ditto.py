@@ -16,6 +16,7 @@ import pytest
 from deployments.jobs import FileJob, JobBytes, JobDone
 from deployments.payload import Payload
 from pipeline.config import FileMotion, SessionSettings
+from tests.ray.conftest import START_S
 from tests.ray.graph import Graph, speech_wav, wait_for
 from tests.unit.ditto_support import write_folder
 
@@ -37,7 +38,7 @@ def url(graph: Graph, weights: Path) -> Iterator[str]:
     """Where the second application answers; it runs beside `mini` and is gone afterwards."""
     from ray import serve
 
-    from serve_app.cluster import details, submit
+    from serve_app.cluster import details
     from serve_app.config import AppConfig
     from serve_app.declare import serve_document
 
@@ -51,14 +52,14 @@ def url(graph: Graph, weights: Path) -> Iterator[str]:
     )
     [second] = serve_document(config, "127.0.0.1", 1)["applications"]
     second |= {"name": APP, "route_prefix": PREFIX}
-    submit(graph.cluster, {**graph.document, "applications": [*graph.document["applications"], second]})
+    graph.submit({**graph.document, "applications": [*graph.document["applications"], second]})
 
     def status() -> str:
         found: str = details(graph.cluster)["applications"][APP]["status"]
         assert found != "DEPLOY_FAILED", details(graph.cluster)["applications"][APP]["message"]
         return found
 
-    wait_for("the second application runs", lambda: status() == "RUNNING", 300)
+    wait_for("the second application runs", lambda: status() == "RUNNING", START_S)
     yield f"{graph.url}{PREFIX}"
     serve.delete(APP)
 
@@ -88,7 +89,7 @@ def picture(data: bytes) -> Any:
 
 @pytest.mark.timeout(900)
 def test_a_file_job_goes_through_the_graph_with_offline_motion(url: str, local_ditto: Any) -> None:
-    assert httpx.get(f"{url}/readyz", timeout=30).json() == {"status": "ready"}
+    assert httpx.get(f"{url}/readyz", timeout=120).json() == {"status": "ready"}
     answer = httpx.post(f"{url}/generate", files={"audio": ("a.wav", SPEECH)}, timeout=280)
     assert answer.status_code == 200, answer.text
     assert picture(answer.content).shape == (1280, 720, 3) and picture(answer.content).std() > 10
@@ -119,6 +120,6 @@ def test_a_file_job_goes_through_the_graph_with_a_live_session_s_motion(url: str
 
 
 def test_what_the_family_cannot_do_is_refused(url: str) -> None:
-    answer = httpx.post(f"{url}/generate", files={"audio": ("a.wav", SPEECH)}, data={"fps": "50"}, timeout=60)
+    answer = httpx.post(f"{url}/generate", files={"audio": ("a.wav", SPEECH)}, data={"fps": "50"}, timeout=280)
     assert answer.status_code == 422 and answer.json()["field"] == "fps"
     assert "rife.allow_cpu" in answer.json()["detail"], answer.text

@@ -6,7 +6,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,14 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.ray.graph import STAGES, Graph, speech_wav, wait_for
+from tests.ray.graph import JOB_S, STAGES, Graph, speech_wav, wait_for
 
 
 def test_serve_config_runs_on_a_claimed_gpu(graph: Graph) -> None:
     import ray
 
-    assert httpx.get(f"{graph.url}/readyz", timeout=20).json() == {"status": "ready"}
-    free: dict[str, float] = ray.available_resources()
-    assert free.get("GPU", 0.0) == pytest.approx(0.0, abs=1e-3), "every share is reserved on the one GPU"
+    assert httpx.get(f"{graph.url}/readyz", timeout=60).json() == {"status": "ready"}
+    wait_for("every share to be reserved on the one GPU", lambda: ray.available_resources().get("GPU", 0.0) < 1e-3)
     for stage in STAGES:
         assert len(graph.replicas(stage)) == 1
 
@@ -49,19 +47,22 @@ def test_a_streamed_file_starts_early_and_is_whole(graph: Graph) -> None:
     with httpx.stream(
         "POST",
         f"{graph.url}/generate",
-        files={"audio": ("a.wav", speech_wav(5.0))},
+        files={"audio": ("a.wav", speech_wav(10.0))},
         data=form,
         headers={"X-Request-Id": job_id},
-        timeout=60,
+        timeout=JOB_S,
     ) as answer:
         for data in answer.iter_raw():
             if not pieces:
-                assert graph.frames_done(job_id) < 125, "the first bytes came when the job was over"
+                job = httpx.get(f"{graph.url}/jobs/{job_id}", timeout=60).json()
+                assert job["state"] == "working" and job["frames_done"] < 250, (
+                    "the first bytes came when the job was over"
+                )
             body += data
             pieces.append((len(body), 0))
     assert len(pieces) > 3
     with av.open(io.BytesIO(body)) as container:
-        assert sum(1 for _ in container.decode(video=0)) == 125
+        assert sum(1 for _ in container.decode(video=0)) == 250
 
 
 def test_batched_calls_equal_single_ones(graph: Graph, local_stages: Any) -> None:
@@ -91,10 +92,11 @@ def test_batched_calls_equal_single_ones(graph: Graph, local_stages: Any) -> Non
 
     expected = asyncio.run(alone())
     contexts = [CallContext(f"batch-{index}", 60_000.0) for index in range(6)]
-    rows = [
+    asked = [
         handles["AudioFeatures"].rows.remote(window, 0, context)
         for window, context in zip(windows, contexts, strict=True)
     ]
+    rows = [one.result(timeout_s=60) for one in asked]  # so that what comes next comes at once
     motions = [
         handles["MotionDiffusion"].motion.remote(one, carry, context)
         for one, carry, context in zip(rows, carries, contexts, strict=True)
@@ -138,25 +140,12 @@ def test_a_client_that_goes_away_stops_the_work(graph: Graph) -> None:
         f"{graph.url}/generate",
         files={"audio": ("a.wav", speech_wav(60.0))},
         data={"stream": "true"},
-        timeout=60,
+        timeout=JOB_S,
     ) as answer:
         next(answer.iter_raw())
-    wait_for("the job to be cancelled", lambda: sum(one.cancelled for one in graph.host_stats()) == cancelled + 1, 15)
+    wait_for("the job to be cancelled", lambda: sum(one.cancelled for one in graph.host_stats()) == cancelled + 1)
     assert all(not one.active_jobs for one in graph.host_stats())
-
-    def calls() -> list[int]:
-        return [one.calls for stage in STAGES for one in graph.stage_stats(stage)]
-
-    settled = wait_for("stages to come to rest", lambda: (first := calls()) == _later(calls) and first, 15)
-    frames = sum(one.frames for one in graph.stage_stats("Renderer"))
-    threading.Event().wait(1.0)
-    assert calls() == settled and sum(one.frames for one in graph.stage_stats("Renderer")) == frames
-
-
-def _later(calls: Any) -> list[int]:
-    threading.Event().wait(0.5)
-    found: list[int] = calls()
-    return found
+    graph.come_to_rest()
 
 
 def test_a_bad_file_gets_its_problem_and_the_next_good_one_works(graph: Graph) -> None:
@@ -185,7 +174,7 @@ def test_the_command_line_finds_the_running_graph(graph: Graph, nodes: Any, home
         env={**os.environ, "RAY_ADDRESS": nodes.address},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=JOB_S,
         check=True,
     )
     assert done.stdout.split()[-1] == "25"
@@ -207,13 +196,13 @@ def test_prometheus_sees_every_stage(graph: Graph) -> None:
     ]
 
     def exported() -> bool:
-        lines = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text.splitlines()
+        lines = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text.splitlines()
         missing = [one for one in wanted if not any(_is_sample_of(one, line) for line in lines)]
         if missing:
             raise OSError(f"not exported yet: {missing}")
         return True
 
-    wait_for("the metrics", exported, 30, 1.0)
+    wait_for("the metrics", exported, every_s=1.0)
 
 
 def _is_sample_of(wanted: str, line: str) -> bool:

@@ -22,7 +22,7 @@ from pipeline.presenter.draw import draw_presenter
 from pipeline.registration import make_avatar
 from serve_app.declare import APP_NAME
 from serve_app.http.ray_host import RayHost
-from tests.ray.graph import Graph, speech_wav, wait_for
+from tests.ray.graph import JOB_S, Graph, speech_wav, wait_for
 from tests.unit.http_support import assert_problem, head_of
 
 SHORT = speech_wav(0.6)
@@ -30,7 +30,7 @@ SHORT = speech_wav(0.6)
 
 @pytest.fixture(scope="module")
 def client(graph: Graph) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=graph.url, timeout=150) as one:
+    with httpx.Client(base_url=graph.url, timeout=JOB_S) as one:
         yield one
 
 
@@ -92,18 +92,17 @@ def test_a_client_that_goes_away_stops_the_stages(graph: Graph, client: httpx.Cl
         "POST /generate HTTP/1.1\r\nHost: x\r\nX-Request-Id: goes-away-1\r\n"
         f"Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    connection = socket.create_connection((address.hostname, address.port), timeout=30)
+    connection = socket.create_connection((address.hostname, address.port), timeout=60)
     connection.sendall(head.encode() + body)
     wait_for("the job works", lambda: graph.frames_done("goes-away-1") > 0)
     connection.close()
     wait_for("the job is cancelled", lambda: sum(one.cancelled for one in graph.host_stats()) == before + 1)
-    frames = [sum(one.frames for one in graph.stage_stats("Renderer")) for _ in range(2)]
-    assert frames[0] == frames[1]
+    graph.come_to_rest()
 
 
 def test_an_upload_larger_than_allowed_is_refused_before_it_comes(graph: Graph) -> None:
     address = urlsplit(graph.url)
-    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
         connection.sendall(head_of(999_999_999_999))
         answer = b""
         while b"}" not in answer and (more := connection.recv(4000)):
@@ -127,14 +126,14 @@ def test_metrics_of_the_graph_and_names_that_ray_exports(graph: Graph, client: h
     port = next(node["MetricsExportPort"] for node in found() if node["Alive"])
 
     def exported() -> set[str]:
-        page = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=20).text
+        page = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
         return set(re.findall(r"^(ray_liveanchor_[a-z_]+)", page, re.MULTILINE))
 
-    wait_for("the exporter has them", lambda: "ray_liveanchor_jobs_ended_total" in exported(), 90)
+    wait_for("the exporter has them", lambda: "ray_liveanchor_jobs_ended_total" in exported())
     dashboard = (Path(__file__).parents[2] / "docs" / "grafana.json").read_text(encoding="utf-8")
     rare = {  # seen once such a thing has happened
         "stage_dropped_total", "stage_retries_total", "http_cancelled_total", "live_sessions", "live_sessions_ended_total",
         "live_offers_refused_total",
     }  # fmt: skip
     used = set(re.findall(r"ray_liveanchor_[a-z_]+", dashboard)) - {f"ray_liveanchor_{name}" for name in rare}
-    wait_for("all that the dashboard shows is exported", lambda: used <= exported(), 60)
+    wait_for("all that the dashboard shows is exported", lambda: used <= exported())

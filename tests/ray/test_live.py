@@ -23,19 +23,22 @@ from pipeline.registration import make_avatar
 from serve_app.declare import APP_NAME
 from serve_app.http.ray_live_host import RayLiveHost
 from tests.ray import disk
-from tests.ray.graph import STAGES, Graph, speech_wav, wait_for
+from tests.ray.graph import JOB_S, STAGES, Graph, speech_wav, wait_for
 from tests.unit.http_support import assert_problem
 from tests.unit.rtc_support import Client, Tone, until
+
+WAIT_S = 180.0
+"""For what takes a moment on a quiet machine; a passing test does not wait."""
 
 
 @pytest.fixture(autouse=True)
 def no_sessions_left(graph: Graph) -> Iterator[None]:
     yield
-    wait_for("all live sessions to be over", lambda: not stats(graph)["sessions"], 30)
+    wait_for("all live sessions to be over", lambda: not stats(graph)["sessions"])
 
 
 def stats(graph: Graph) -> dict[str, Any]:
-    found: dict[str, Any] = httpx.get(f"{graph.url}/stream/webrtc/stats", timeout=20).json()
+    found: dict[str, Any] = httpx.get(f"{graph.url}/stream/webrtc/stats", timeout=60).json()
     return found
 
 
@@ -43,13 +46,13 @@ def stats(graph: Graph) -> dict[str, Any]:
 async def session(graph: Graph, **fields: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Client, str]]:
     """A client that is connected and sees pictures."""
     client = Client(microphone=Tone(220.0, 0.3)) if fields.get("drive") == "mic" else Client()
-    async with httpx.AsyncClient(base_url=graph.url, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=graph.url, timeout=JOB_S) as http:
         try:
             body = {"sdp": await client.offer(), "drive": "push"} | fields
             answer = await http.post("/stream/webrtc/offer", json=body)
             assert answer.status_code == 200, answer.text
             await client.accept(answer.json()["sdp"])
-            await until(lambda: len(client.pictures) >= 2, 30)
+            await until(lambda: len(client.pictures) >= 2, WAIT_S)
             yield http, client, f"/stream/webrtc/{answer.json()['session_id']}"
         finally:
             await client.close()
@@ -59,7 +62,7 @@ def run(body: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(body())  # type: ignore[arg-type]
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], timeout_s: float = 30.0) -> None:
+async def eventually(condition: Callable[[], Awaitable[bool]], timeout_s: float = WAIT_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not await condition():  # noqa: ASYNC110  # another process brings it about
             await asyncio.sleep(0.1)
@@ -69,21 +72,24 @@ def test_a_session_speaks_is_interrupted_and_ends(graph: Graph) -> None:
     async def body() -> None:
         async with session(graph) as (http, client, url):
             assert (client.pictures[0].width, client.pictures[0].height) == (720, 1280)
-            spoken = (await http.post(f"{url}/speak", files={"audio": speech_wav(6.0)})).json()
-            assert spoken["duration_s"] == pytest.approx(6.0)
-
-            async def speaking() -> bool:
-                return bool((await http.get(f"{url}/stats")).json()["speaking"])
-
-            await eventually(speaking)
+            spoken = (await http.post(f"{url}/speak", files={"audio": speech_wav(30.0)})).json()
+            assert spoken["duration_s"] == pytest.approx(30.0)
+            await eventually(lambda: is_speaking(http, url))
             cut = (await http.post(f"{url}/interrupt")).json()
-            assert cut["epoch"] == 1 and 0 < cut["position_s"] < 6 and cut["utterance_id"] == spoken["utterance_id"]
+            assert cut["epoch"] == 1 and 0 < cut["position_s"] < 30 and cut["utterance_id"] == spoken["utterance_id"]
             another_ingress = RayLiveHost(serve.get_deployment_handle("SessionHost", APP_NAME))
             session_id = url.rpartition("/")[2]
             assert (await another_ingress.interrupt(session_id)).epoch == 1
             assert (await another_ingress.session_stats(session_id))["epoch"] == 1
             (one,) = [row for row in stats(graph)["sessions"] if row["session_id"] == session_id]
-            assert one["stage_calls"]["motion_diffusion"] > 0 and one["packets_lost"] == 0
+            assert one["stage_calls"]["motion_diffusion"] > 0
+            report = await client.pc.getStats()  # later than what the service was told
+            missing = sum(
+                one.packetsLost for one in report.values() if one.type == "inbound-rtp" and one.kind == "video"
+            )
+            assert 0 <= one["packets_lost"] <= missing, (
+                "no more than its client lacks, which is none on a quiet machine"
+            )
             assert (await http.delete(url)).status_code == 200
             assert_problem(await http.delete(url), 410, "session_ended")
             async with http.stream("GET", f"{url}/events") as events:
@@ -104,7 +110,9 @@ def test_a_session_renews_its_temporary_presenter(graph: Graph) -> None:
             assert (store.used_at(avatar_id) or 0) > past + 3500
             await http.delete(url)
             await http.delete(f"/avatars/{avatar_id}")
-            gone = await http.post("/stream/webrtc/offer", json={"sdp": await Client().offer(), "avatar_id": avatar_id})
+            late = Client()
+            gone = await http.post("/stream/webrtc/offer", json={"sdp": await late.offer(), "avatar_id": avatar_id})
+            await late.close()
             assert_problem(gone, 404, "avatar_not_found", "avatar_id")
 
     run(body)
@@ -117,7 +125,7 @@ def test_events_flow_while_they_happen(graph: Graph) -> None:
             async with http.stream("GET", f"{url}/events") as events:
                 lines = events.aiter_lines()
                 await http.post(f"{url}/speak", files={"audio": speech_wav(0.5)})
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(WAIT_S):
                     async for line in lines:
                         if line.startswith("event: "):
                             names.append(line.removeprefix("event: "))
@@ -140,12 +148,15 @@ def test_a_socket_of_speech_a_viewer_and_late_candidates_through_the_proxy(graph
             watched = await http.post(f"/stream/whep/{session_id}", content=await viewer.offer(), headers=kind)
             assert watched.status_code == 201, watched.text
             await viewer.accept(watched.text)
-            await until(lambda: len(viewer.pictures) >= 2, 30)
+            await until(lambda: len(viewer.pictures) >= 2, WAIT_S)
             address = f"{graph.url}{url}/audio?sample_rate=48000&channels=2".replace("http:", "ws:")
             tone = np.repeat(6000 * np.sin(np.arange(48_000) / 20), 2).astype("<i2").tobytes()
-            async with connect(address) as socket, connect(address) as second:
-                assert json.loads(await second.recv())["code"] == "audio_in_use"
-                for start in range(0, len(tone), 6337):  # 33 ms, and samples cut in two
+            async with connect(address, open_timeout=WAIT_S) as socket:
+                await socket.send(tone[: len(tone) // 2])
+                await eventually(lambda: is_heard(http, url))
+                async with connect(address, open_timeout=WAIT_S) as second:
+                    assert json.loads(await second.recv())["code"] == "audio_in_use"
+                for start in range(len(tone) // 2, len(tone), 6337):  # 33 ms, and samples cut in two
                     await socket.send(tone[start : start + 6337])
                 await socket.send(json.dumps({"type": "end"}))
                 await eventually(lambda: quiet(http, url))
@@ -177,7 +188,8 @@ def test_silence_costs_no_neural_call_and_nothing_is_written(graph: Graph, home:
                 files |= disk.open_for_writing(home)
                 await asyncio.sleep(0.1)
             await eventually(lambda: quiet(http, url))
-            await eventually(lambda: no_calls_for(http, url, 1.5), 60)  # the way back into the loop is drawn, too
+            # the way back into the loop is drawn, too; no call may take longer than 2 s
+            await eventually(lambda: no_calls_for(http, url, 3.0))
             one = (await http.get(f"{url}/stats")).json()
             assert await no_calls_for(http, url, 3.0)
             assert (await http.get(f"{url}/stats")).json()["frames"] > one["frames"]
@@ -202,7 +214,7 @@ def neural_calls(graph: Graph) -> dict[str, int]:
 
 async def quiet(http: httpx.AsyncClient, url: str) -> bool:
     found = (await http.get(f"{url}/stats")).json()
-    return found["state"] == "idle" and found["utterances"] == 1 and found["queue_depths"]["renders"] == 0
+    return found["state"] == "idle" and found["utterances"] >= 1 and found["queue_depths"]["renders"] == 0
 
 
 async def no_calls_for(http: httpx.AsyncClient, url: str, seconds: float) -> bool:
@@ -249,12 +261,10 @@ def test_a_killed_stage_replica_does_not_end_a_session(graph: Graph, deployment:
         async with session(graph) as (http, client, url):
             await http.post(f"{url}/speak", files={"audio": speech_wav(6.0)})
             await eventually(lambda: is_speaking(http, url))
-            await asyncio.to_thread(graph.kill, deployment)
+            killed = await asyncio.to_thread(graph.kill, deployment)
             seen = len(client.pictures)
-            await until(lambda: len(client.pictures) > seen + 50, 60)
-            await asyncio.to_thread(
-                wait_for, "a new replica", lambda: len(graph.replicas(deployment)) == 1 and graph.pids(deployment), 60
-            )
+            await until(lambda: len(client.pictures) > seen + 50, WAIT_S)
+            await asyncio.to_thread(graph.replaced, deployment, killed)
             await http.post(f"{url}/interrupt")
             before = (await http.get(f"{url}/stats")).json()["stage_calls"].get("renderer", 0)
             await http.post(f"{url}/speak", files={"audio": speech_wav(1.0)})
@@ -262,10 +272,16 @@ def test_a_killed_stage_replica_does_not_end_a_session(graph: Graph, deployment:
             async def drawn_again() -> bool:
                 return bool((await http.get(f"{url}/stats")).json()["stage_calls"].get("renderer", 0) > before)
 
-            await eventually(drawn_again, 60)
+            await eventually(drawn_again)
             await http.delete(url)
 
     run(body)
+
+
+async def is_heard(http: httpx.AsyncClient, url: str) -> bool:
+    """Whether speech has come in."""
+    found = (await http.get(f"{url}/stats")).json()
+    return bool(found["speaking"] or found["queue_depths"]["speech_ms"] or found["stage_calls"].get("audio_features"))
 
 
 async def is_speaking(http: httpx.AsyncClient, url: str) -> bool:
@@ -281,10 +297,9 @@ def test_a_session_lives_through_a_rolling_change_and_can_still_be_ended(graph: 
                 wait_for,
                 "new hosts",
                 lambda: set(graph.pids("SessionHost")) and not set(graph.pids("SessionHost")) & old,
-                120,
             )
             seen = len(client.pictures)
-            await until(lambda: len(client.pictures) > seen + 25, 30)
+            await until(lambda: len(client.pictures) > seen + 25, WAIT_S)
             assert (await http.get(f"{url}/stats")).json()["frames"] > 25
             assert any(url.endswith(row["session_id"]) for row in stats(graph)["sessions"])
             await http.post(f"{url}/speak", files={"audio": speech_wav(0.5)})
@@ -295,9 +310,10 @@ def test_a_session_lives_through_a_rolling_change_and_can_still_be_ended(graph: 
 
 def test_more_offers_at_once_than_there_is_room(graph: Graph) -> None:
     async def body() -> None:
-        client, room, before = Client(), stats(graph)["capacity"], stats(graph)["refused"]
+        client, room = Client(), wait_for("room", lambda: stats(graph)["capacity"])
+        before = stats(graph)["refused"]
         sdp = await client.offer()
-        async with httpx.AsyncClient(base_url=graph.url, timeout=60) as http:
+        async with httpx.AsyncClient(base_url=graph.url, timeout=JOB_S) as http:
             wanted = [http.post("/stream/webrtc/offer", json={"sdp": sdp, "drive": "push"}) for _ in range(room + 12)]
             answers = await asyncio.gather(*wanted)
             begun = [one.json()["session_id"] for one in answers if one.status_code == 200]
@@ -305,8 +321,8 @@ def test_more_offers_at_once_than_there_is_room(graph: Graph) -> None:
             assert (len(set(begun)), len(refused)) == (room, 12)
             for one in refused:
                 assert_problem(one, 503, "no_capacity")
-            now = stats(graph)
-            assert (now["active"], now["refused"] - before) == (room, 12)
+            wait_for("every session to be counted", lambda: stats(graph)["active"] == room)
+            assert stats(graph)["refused"] - before == 12
             for session_id in begun:
                 assert (await http.delete(f"/stream/webrtc/{session_id}")).status_code == 200
         await client.close()
