@@ -13,7 +13,8 @@ from typing import Final
 import structlog
 
 from deployments.avatars import Avatars
-from kernels.errors import InvalidInputError, LiveAnchorError
+from kernels.errors import InvalidInputError, first_line
+from pipeline.avatar_manifest import BundleError
 from pipeline.avatar_store import AvatarSummary
 
 BEAT_S: Final = 45.0
@@ -61,16 +62,10 @@ class AvatarsInUse:
 
     async def beat(self) -> None:
         """Note what is in use; from time to time remove what has expired. What goes wrong is told to the log and tried again."""
-        try:
-            for avatar_id in tuple(self._using):
-                try:
-                    await asyncio.to_thread(self._store.touch, avatar_id)
-                except InvalidInputError:
-                    continue  # somebody has removed it
-            if self._clock() >= self._tidy_at:
-                await asyncio.to_thread(self.tidy)
-        except (LiveAnchorError, OSError) as error:
-            self._log.warning("avatars_not_tended", reason=str(error))
+        for avatar_id in tuple(self._using):
+            await self._tend(self._store.touch, avatar_id)
+        if self._clock() >= self._tidy_at:
+            await self._tend(self.tidy)
 
     def tidy(self) -> None:
         """Remove the temporary presenters that have expired.
@@ -83,12 +78,15 @@ class AvatarsInUse:
             self._log.info("avatars_expired", removed=removed)
 
     def listed(self) -> list[AvatarSummary]:
-        """All presenters, after the expired ones have gone.
+        """All presenters, after the expired ones have gone; those that the disk does not let go are among them.
 
         Raises:
             LiveAnchorError: The store does not answer.
         """
-        self.tidy()
+        try:
+            self.tidy()
+        except BundleError as error:
+            self._not_tended(error)
         return self._store.list()
 
     def make_room(self, unused: list[AvatarSummary]) -> None:
@@ -99,3 +97,15 @@ class AvatarsInUse:
         """
         removed = [self._store.discard(one.avatar_id, one.used_at) for one in unused if one.used_at is not None]
         self._log.info("avatars_made_room", removed=sum(removed))
+
+    async def _tend(self, do: Callable[..., object], *args: str) -> None:
+        """In a thread. One presenter that gives trouble must not cost the others their beat, nor one bad moment all later beats."""
+        try:
+            await asyncio.to_thread(do, *args)
+        except InvalidInputError:
+            return  # somebody has removed it
+        except Exception as error:  # noqa: BLE001  # drivers of stores raise what they like
+            self._not_tended(error)
+
+    def _not_tended(self, error: Exception) -> None:
+        self._log.warning("avatars_not_tended", reason=first_line(error, named=True))

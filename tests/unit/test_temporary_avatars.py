@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from deployments.avatars import Avatars
 from deployments.avatars_in_use import BEAT_S, TIDY_S, AvatarsInUse
 from deployments.mirrored_avatars import MirroredAvatarStore
 from pipeline import avatar_store
+from pipeline.avatar_manifest import BundleError
 from pipeline.avatar_store import IN_USE_S, STALE_AFTER_S, TEMPORARY_FOLDER, AvatarNotFoundError, AvatarStore
 from pipeline.store_error import StoreUnreachableError
 from pipeline.types import Avatar
@@ -302,7 +302,7 @@ def test_half_of_a_bundle_goes_too(remote: Callable[[str], MirroredAvatarStore],
 
 def test_in_use_means_kept(tmp_path: Path, clock: Clock) -> None:
     store, seconds = AvatarStore(tmp_path, wall_clock=clock), [0.0]
-    used, unused = (store.put(guest(shade), temporary=True).avatar_id for shade in (100, 101))
+    used, _ = (store.put(guest(shade), temporary=True).avatar_id for shade in (100, 101))
     tended = AvatarsInUse(store, 400.0, clock=lambda: seconds[0])
 
     async def hours() -> None:
@@ -312,13 +312,14 @@ def test_in_use_means_kept(tmp_path: Path, clock: Clock) -> None:
                 seconds[0] += BEAT_S
                 await tended.beat()
                 assert (store.used_at(used) or 0) > clock.now - IN_USE_S / 2
+            assert ids(store) == {used}
         for _ in range(round((TIDY_S + 400) / BEAT_S) + 1):
             clock.now += BEAT_S
             seconds[0] += BEAT_S
             await tended.beat()
 
     asyncio.run(hours())
-    assert ids(store) == set() and unused
+    assert ids(store) == set()
 
 
 def test_looking_for_expired_ones_is_rare_but_a_list_never_shows_one(tmp_path: Path, clock: Clock) -> None:
@@ -346,9 +347,43 @@ def test_a_store_that_does_not_answer_is_tried_again(tmp_path: Path, monkeypatch
     assert [entry["event"] for entry in logs] == ["avatars_not_tended"] and "no route" in logs[0]["reason"]
 
 
+def test_one_that_gives_trouble_costs_the_others_no_beat(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store: Any = AvatarStore(tmp_path, wall_clock=clock)
+    first, second = (store.put(guest(shade), temporary=True).avatar_id for shade in (100, 101))
+    touch = store.touch
+
+    def trouble(avatar_id: str) -> None:
+        if avatar_id == first:
+            raise RuntimeError("what a driver's library thinks of")
+        touch(avatar_id)
+
+    monkeypatch.setattr(store, "touch", trouble)
+    tended = AvatarsInUse(store, 400.0, clock=lambda: clock.now)
+    with tended.using(first), tended.using(second), structlog.testing.capture_logs() as logs:
+        for _ in range(20):
+            clock.now += BEAT_S
+            asyncio.run(tended.beat())
+    assert ids(store) == {second} and store.used_at(second) == clock.now
+    assert logs[0]["reason"] == "RuntimeError: what a driver's library thinks of"
+
+
+def test_a_list_shows_what_the_disk_does_not_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store: Any = AvatarStore(tmp_path)
+    avatar_id = store.put(guest(), temporary=True).avatar_id
+
+    def refuse(unused_s: float) -> int:
+        raise BundleError(str(tmp_path), "cannot be removed (Permission denied)")
+
+    monkeypatch.setattr(store, "expire", refuse)
+    with structlog.testing.capture_logs() as logs:
+        assert [one.avatar_id for one in AvatarsInUse(store, 400.0).listed()] == [avatar_id]
+    assert "Permission denied" in logs[0]["reason"]
+
+
 def test_zero_is_never(tmp_path: Path, clock: Clock) -> None:
     store = AvatarStore(tmp_path, wall_clock=clock)
     avatar_id = store.put(guest(), temporary=True).avatar_id
     clock.now += 1000 * DAY_S
     assert [one.avatar_id for one in AvatarsInUse(store, 0.0).listed()] == [avatar_id]
-    shutil.rmtree(tmp_path)
