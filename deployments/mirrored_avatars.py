@@ -86,12 +86,13 @@ class MirroredAvatarStore:
             with suppress(AvatarNotFoundError):
                 self._fetch(_STAYS, avatar_id)
         stored = self._local.put(avatar, rename, temporary)
-        shelf = _SHELVES[self._local.used_at(avatar_id) is not None]  # another process may have made it stay meanwhile
+        stays = self._local.used_at(avatar_id) is None  # another process may have seen to that meanwhile
+        shelf = _STAYS if stays else TEMPORARY_FOLDER
         with self._reaching():
             for name in _FILES:
                 path = self._local_root / shelf / avatar_id / name
                 self._fs.pipe_file(self._remote(shelf, avatar_id, name), path.read_bytes())
-        if shelf == _STAYS:
+        if stays:
             self._remove(TEMPORARY_FOLDER, avatar_id)
         return stored
 

@@ -163,11 +163,11 @@ class AvatarStore:
     def list(self) -> list[AvatarSummary]:
         """All readable avatars, by name and id; damaged bundles and those of other versions are left out."""
         found: dict[str, AvatarSummary] = {}
-        for folder in (*self._bundles(self._root), *self._bundles(self._temporary)):
+        for folder in (*self._bundles(self._temporary), *self._bundles(self._root)):  # in this order none is missed
             try:
                 used_at = folder.stat().st_mtime if folder.parent == self._temporary else None
                 size_bytes = sum(file.stat().st_size for file in folder.iterdir())
-                found.setdefault(folder.name, summary_of(read_manifest(folder), size_bytes, used_at))
+                found[folder.name] = summary_of(read_manifest(folder), size_bytes, used_at)
             except (BundleError, FileNotFoundError, NotADirectoryError):  # damaged, of another version, just deleted
                 continue
         return sorted(found.values(), key=lambda summary: (summary.name, summary.avatar_id))
@@ -261,7 +261,8 @@ class AvatarStore:
 
     def _existing(self, avatar_id: str) -> Path:
         name = check_avatar_id(avatar_id)
-        for folder in (self._root / name, self._temporary / name):
+        stays, temporary = self._root / name, self._temporary / name
+        for folder in (stays, temporary, stays):  # again: it may have come to stay between the two looks
             if folder.is_dir():
                 return folder
             self._cache.discard(folder)

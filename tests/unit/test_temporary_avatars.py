@@ -206,6 +206,28 @@ def test_a_bundle_that_goes_while_it_is_read(
             store.get(avatar_id)
 
 
+@pytest.mark.parametrize("by", ["id", "list"])
+def test_one_that_comes_to_stay_between_two_looks_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    store, other = AvatarStore(tmp_path), AvatarStore(tmp_path)
+    avatar_id = store.put(guest(), temporary=True).avatar_id
+    owner, name = (Path, "is_dir") if by == "id" else (AvatarStore, "_bundles")
+    look, looked = getattr(owner, name), []
+
+    def meanwhile(*args: Any) -> Any:
+        answer = look(*args)
+        if not looked:
+            answer = answer if by == "id" else iter(list(answer))
+            looked.append(answer)
+            other.put(guest())
+        return answer
+
+    monkeypatch.setattr(owner, name, meanwhile)
+    found = {store.get(avatar_id).avatar_id} if by == "id" else ids(store)
+    assert looked and found == {avatar_id} and store.used_at(avatar_id) is None
+
+
 def test_leftovers_beside_temporary_ones_are_swept(tmp_path: Path) -> None:
     store = AvatarStore(tmp_path)
     avatar_id = store.put(guest(), temporary=True).avatar_id
