@@ -62,8 +62,8 @@ def generate_remote(
     Args:
         audio: The speech.
         out: Where the file goes.
-        avatar_id: A registered presenter; the default presenter when None.
-        portrait: A portrait or short video to register and use instead.
+        avatar_id: A presenter of the service; the default presenter when None.
+        portrait: A portrait or short video to use instead; the service keeps it as a temporary presenter.
         settings: `fps` and `chunk_frames` travel; everything else is the service's own.
         seed: Head motion and blinks are a function of it.
         on_progress: Told (pictures done, pictures in all); in all is 0 while unknown.

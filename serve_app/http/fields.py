@@ -34,8 +34,8 @@ class JobForm:
 
     Attributes:
         audio: The speech, any container.
-        portrait: A picture or short video to register and use; None to use `avatar_id`.
-        avatar_id: A registered presenter; None for the default one.
+        portrait: A picture or short video that becomes a temporary presenter; None to use `avatar_id`.
+        avatar_id: A presenter, temporary or not; None for the default one.
         session: Settings with the caller's `fps` and `chunk_frames`.
         seed: Head motion and blinks are a function of it.
         stream: A fragmented file that is sent while it is made.
@@ -201,10 +201,13 @@ def job_schema(settings: ApiSettings, *, base64: bool) -> dict[str, Any]:
         "properties": {
             "audio": file | {"description": f"The speech: {_AUDIO}, at most {settings.max_audio_s:g} s."},
             "portrait": file
-            | {"description": "A portrait (JPEG, PNG, WebP) or a short video to be animated. Excludes avatar_id."},
+            | {
+                "description": "A portrait (JPEG, PNG, WebP) or a short video to be animated. Excludes avatar_id. It becomes a "
+                "temporary presenter, whose id the answer tells."
+            },
             "avatar_id": {
                 "type": "string",
-                "description": "A registered presenter; without it and without portrait, the default presenter speaks.",
+                "description": "Id of a presenter; without it and without portrait, the default presenter speaks.",
             },
             "fps": {
                 "type": "number",

@@ -215,7 +215,7 @@ def offer_body() -> dict[str, Any]:
                 "description": "RTCSessionDescription.sdp: video H.264 and, for mic, audio Opus.",
             },
             "type": {"type": "string", "enum": ["offer"]},
-            "avatar_id": {"type": "string", "description": "A registered presenter; the default one when left out."},
+            "avatar_id": {"type": "string", "description": "Id of a presenter; the default one when left out."},
             "fps": {"type": "integer", "enum": list(LIVE_FPS)},
             "drive": {"type": "string", "enum": [str(one) for one in Drive], "default": str(Drive.MIC)},
             "echo": {"type": "boolean", "default": True, "description": "The voice goes back with the picture."},

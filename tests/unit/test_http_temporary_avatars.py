@@ -185,6 +185,9 @@ def test_a_store_that_only_partly_helps_is_left_alone(tmp_path: Path, clock: Clo
 
 def test_openapi_says_so(tmp_path: Path, clock: Clock) -> None:
     with kiosk(tmp_path, clock) as one:
-        answer = one.client.get("/openapi.json").json()["components"]["schemas"]["AvatarAnswer"]["properties"]
+        told = one.client.get("/openapi.json").json()
+    answer = told["components"]["schemas"]["AvatarAnswer"]["properties"]
+    job = told["paths"]["/generate"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]["properties"]
+    assert "temporary presenter" in job["portrait"]["description"]
     assert "goes when nobody uses it" in answer["temporary"]["description"]
     assert {"type": "null"} in answer["expires_at"]["anyOf"]
