@@ -59,7 +59,11 @@ class Cluster:
 
 
 def free_port() -> int:
-    """A TCP port that nothing listens on right now, and that nobody is given who asks for any."""
+    """A TCP port that nothing listens on right now, and that nobody is given who asks for any.
+
+    Raises:
+        ServiceFailedError: All of `QUIET_PORTS` are taken.
+    """
     for port in random.sample(QUIET_PORTS, len(QUIET_PORTS)):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
