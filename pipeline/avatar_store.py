@@ -206,10 +206,17 @@ class AvatarStore:
         """Remove the temporary avatars that nobody has used for `unused_s` seconds; how many there were.
 
         Raises:
-            BundleError: The disk refuses.
+            BundleError: The disk refuses to let one go; the others have gone.
         """
-        before = self._wall_clock() - unused_s
-        return sum(self.discard(folder.name, before) for folder in self._bundles(self._temporary))
+        before, removed, refused = self._wall_clock() - unused_s, 0, None
+        for folder in self._bundles(self._temporary):
+            try:
+                removed += self.discard(folder.name, before)
+            except BundleError as error:
+                refused = error
+        if refused is not None:
+            raise refused
+        return removed
 
     def discard(self, avatar_id: str, used_at: float) -> bool:
         """Remove a temporary avatar that was last used at `used_at` or before; whether it was there.

@@ -228,6 +228,27 @@ def test_one_that_comes_to_stay_between_two_looks_is_found(
     assert looked and found == {avatar_id} and store.used_at(avatar_id) is None
 
 
+def test_one_that_the_disk_does_not_let_go_keeps_no_other(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = AvatarStore(tmp_path, wall_clock=clock)
+    stuck, *others = (store.put(guest(shade), temporary=True).avatar_id for shade in (100, 101, 102))
+    rename = Path.rename
+
+    def refuse(path: Path, target: Path) -> Path:
+        if path.name == stuck:
+            raise PermissionError(13, "Permission denied")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    monkeypatch.setattr(store, "_bundles", lambda place: [place / name for name in (stuck, *others)])
+    clock.now += 2 * DAY_S
+    with pytest.raises(BundleError, match=f"{stuck}.*Permission denied"):
+        store.expire(DAY_S)
+    assert [path.name for path in (tmp_path / TEMPORARY_FOLDER).iterdir()] == [stuck]
+    assert [path.name for path in tmp_path.iterdir()] == [TEMPORARY_FOLDER], "leftovers"
+
+
 def test_leftovers_beside_temporary_ones_are_swept(tmp_path: Path) -> None:
     store = AvatarStore(tmp_path)
     avatar_id = store.put(guest(), temporary=True).avatar_id
