@@ -88,11 +88,10 @@ def mesh_warp_reference(
     height, width = gh * cell, gw * cell
     tex_h, tex_w = texture.shape[1:3]
     dense = F.interpolate(displacement.permute(0, 3, 1, 2), size=(height, width), mode="bilinear", align_corners=False)
-    places = torch.tensor(
-        _places(height, width, region_origin, texture_origin, texture_scale), device=displacement.device
-    )
-    x = dense[:, 0] * texture_scale + places[..., 0]
-    y = dense[:, 1] * texture_scale + places[..., 1]
+    places = _places(height, width, region_origin, texture_origin, texture_scale)
+    columns, rows = (torch.tensor(line, device=displacement.device) for line in (places[0, :, 0], places[:, 0, 1]))
+    x = dense[:, 0] * texture_scale + columns
+    y = dense[:, 1] * texture_scale + rows[:, None]
     grid = torch.stack([(2.0 * x + 1.0) / tex_w - 1.0, (2.0 * y + 1.0) / tex_h - 1.0], dim=-1)
     planes = texture.to(displacement.device).permute(0, 3, 1, 2).float().expand(n, -1, -1, -1)
     out = F.grid_sample(planes, grid, mode="bilinear", padding_mode="border", align_corners=False)
