@@ -90,13 +90,18 @@ class AvatarsInUse:
         return self._store.list()
 
     def make_room(self, unused: list[AvatarSummary]) -> None:
-        """Remove temporary presenters, but none that was used since it was listed.
+        """Remove temporary presenters, but none that was used since it was listed; one that the disk does not let go stays.
 
         Raises:
             LiveAnchorError: The store does not answer.
         """
-        removed = [self._store.discard(one.avatar_id, one.used_at) for one in unused if one.used_at is not None]
-        self._log.info("avatars_made_room", removed=sum(removed))
+        removed = 0
+        for one in unused:
+            try:
+                removed += one.used_at is not None and self._store.discard(one.avatar_id, one.used_at)
+            except BundleError as error:
+                self._not_tended(error)
+        self._log.info("avatars_made_room", removed=removed)
 
     async def _tend(self, do: Callable[..., object], *args: str) -> None:
         """In a thread. One presenter that gives trouble must not cost the others their beat, nor one bad moment all later beats."""

@@ -125,18 +125,22 @@ class AvatarStore:
             BundleError: The id is not the content's, the disk refuses, or the bundle that is already there is damaged.
         """
         folder = self._root / check_avatar_id(avatar.avatar_id)
-        if temporary and not folder.is_dir():
+        stays = folder.is_dir()
+        if temporary and not stays:
             folder = self._temporary / avatar.avatar_id
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BundleError(str(folder.parent), f"cannot be made ({error.strerror})") from error
         self._sweep()
-        write_bundle(avatar, folder)
+        if not (temporary and stays):
+            write_bundle(avatar, folder)
         if temporary:
             try:
                 self.touch(avatar.avatar_id)
             except AvatarNotFoundError:  # it was here, and another process has removed it in this moment
+                folder = self._temporary / avatar.avatar_id
+                folder.parent.mkdir(exist_ok=True)
                 write_bundle(avatar, folder)
         else:
             self.discard(avatar.avatar_id, math.inf)

@@ -259,12 +259,20 @@ def wait_until_running(
     deadline = clock() + timeout_s
     pause = threading.Event()
     said = ""
+
+    def say(text: str) -> None:
+        nonlocal said
+        if text != said:
+            on_status(text)
+        said = text
+
     while True:
         try:
             found = details(cluster)
-        except ServiceFailedError:
+        except ServiceFailedError as error:
             if clock() > deadline:
                 raise
+            say(f"starting; {error}")
             pause.wait(POLL_S)
             continue
         application = found.get("applications", {}).get(APP_NAME, {})
@@ -275,10 +283,7 @@ def wait_until_running(
             raise ServiceFailedError(_reason(application))
         deployments = application.get("deployments", {})
         healthy = sum(1 for one in deployments.values() if one.get("status") == "HEALTHY")
-        text = f"starting, {healthy} of {len(deployments) or '?'} parts are up"
-        if text != said:
-            on_status(text)
-            said = text
+        say(f"starting, {healthy} of {len(deployments) or '?'} parts are up")
         if clock() > deadline:
             raise ServiceFailedError(f"still {status} after {timeout_s:.0f} s: {application.get('message', '')}")
         pause.wait(POLL_S)

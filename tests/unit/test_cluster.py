@@ -114,7 +114,9 @@ def test_waiting_ends_with_the_address_or_the_reason(monkeypatch: pytest.MonkeyP
 
 def test_waiting_goes_on_while_ray_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, Api(ConnectionError("busy"), RuntimeError("status code 500"), found("RUNNING")))
-    assert wait_until_running(HERE, 60) == "http://127.0.0.1:8123"
+    said: list[str] = []
+    assert wait_until_running(HERE, 60, said.append) == "http://127.0.0.1:8123"
+    assert len(said) == 2 and all(text.startswith("starting; ") for text in said) and "busy" in said[0]
     use(monkeypatch, Api(ConnectionError("busy")))
     now = iter([0.0, 1.0, 61.0])
     with pytest.raises(ServiceFailedError, match="dashboard"):

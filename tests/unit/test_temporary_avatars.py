@@ -126,6 +126,23 @@ def test_a_job_with_the_picture_of_one_that_stays_changes_nothing(machine: Open,
     assert store.used_at(avatar_id) == clock.now, "removed by hand, and brought along again"
 
 
+def test_one_that_stays_and_is_deleted_while_a_job_brings_it_along_is_temporary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = AvatarStore(tmp_path)
+    avatar_id = store.put(small_avatar("Anna", 100)).avatar_id
+    touch = store.touch
+
+    def deleted_before(one: str) -> None:
+        AvatarStore(tmp_path).delete(one)
+        monkeypatch.undo()
+        touch(one)
+
+    monkeypatch.setattr(store, "touch", deleted_before)
+    assert store.put(guest(), temporary=True).name == ""
+    assert store.used_at(avatar_id) is not None and not (tmp_path / avatar_id).exists()
+
+
 def test_what_is_used_since_is_not_discarded(machine: Open, clock: Clock) -> None:
     store = machine("a")
     avatar_id = store.put(guest(), temporary=True).avatar_id
@@ -423,6 +440,23 @@ def test_a_list_shows_what_the_disk_does_not_let_go(tmp_path: Path, monkeypatch:
     with structlog.testing.capture_logs() as logs:
         assert [one.avatar_id for one in AvatarsInUse(store, 400.0).listed()] == [avatar_id]
     assert "Permission denied" in logs[0]["reason"]
+
+
+def test_room_is_made_although_the_disk_does_not_let_one_go(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store: Any = AvatarStore(tmp_path, wall_clock=clock)
+    kept, gone = (store.put(guest(shade), temporary=True).avatar_id for shade in (100, 101))
+    discard = store.discard
+
+    def refuse(avatar_id: str, used_at: float) -> bool:
+        if avatar_id == kept:
+            raise BundleError(str(tmp_path), "cannot be removed (Permission denied)")
+        return bool(discard(avatar_id, used_at))
+
+    monkeypatch.setattr(store, "discard", refuse)
+    AvatarsInUse(store, 400.0).make_room(sorted(store.list(), key=lambda one: one.avatar_id != kept))
+    assert ids(store) == {kept} != {gone}
 
 
 def test_zero_is_never(tmp_path: Path, clock: Clock) -> None:
