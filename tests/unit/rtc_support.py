@@ -24,6 +24,7 @@ from pipeline.live.settings import RtcSettings
 from pipeline.types import Nv12Canvas, Nv12Rect
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.packets import QueueClosed
+from pipeline.webrtc.peer import LivePeer
 from pipeline.webrtc.rtc_patches import apply_patches
 
 SIDE = 128
@@ -263,3 +264,27 @@ async def down_to(before: tuple[int, int, int], spare: int = 3) -> None:
         await until(lambda: all(now <= then + spare for now, then in zip(usage(), before, strict=True)))
     except TimeoutError as error:
         raise AssertionError(f"(threads, files, tasks): {usage()}, before {before}") from error
+
+
+async def connected(hub: LiveHub, client: Client, rtc: RtcSettings = RTC, **more: Any) -> LivePeer:
+    """A peer of the hub, once its client has come."""
+    peer = LivePeer(hub, rtc, **more)
+    await client.accept(await peer.answer(await client.offer()))
+    await until(lambda: peer.state == "connected")
+    return peer
+
+
+def session(
+    body: Callable[[LiveHub, Ticker, Client], Any], fps: int = 25, client: Callable[[], Client] = Client, **more: Any
+) -> Any:
+    """Run `body` with a ticking hub and a client, and leave nothing behind."""
+
+    async def run() -> Any:
+        async with running_hub(fps, **more) as (hub, ticker):
+            one = client()
+            try:
+                return await body(hub, ticker, one)
+            finally:
+                await one.close()
+
+    return asyncio.run(run())

@@ -15,8 +15,7 @@ from pipeline.webrtc import rtc_patches
 from pipeline.webrtc.flood_gate import FloodGate
 from pipeline.webrtc.hub import LiveHub
 from tests.unit.manual_clock import ManualClock
-from tests.unit.rtc_support import Client, Ticker, until
-from tests.unit.test_webrtc_peer import connected, session
+from tests.unit.rtc_support import Client, Ticker, connected, session, until
 
 WHOLE_UNORDERED = 7
 """Flags of a chunk that is a message of its own, in no order."""
