@@ -11,6 +11,7 @@ function resolve(spec, schema) {
 }
 
 function typeText(schema) {
+  if (schema.$ref) return schema.$ref.split("/").pop();
   if (schema.enum) return schema.enum.join(" | ");
   if (schema.anyOf) return schema.anyOf.map(typeText).filter((text) => text !== "null").join(" | ");
   if (schema.format === "binary") return "file";
