@@ -6,13 +6,14 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import structlog
 
 from deployments.avatars import Avatars
+from deployments.counted import counted
 from kernels.errors import InvalidInputError, first_line
 from pipeline.avatar_manifest import BundleError
 from pipeline.avatar_store import AvatarSummary
@@ -40,19 +41,9 @@ class AvatarsInUse:
         self._tidy_at = -math.inf
         self._log = structlog.get_logger("liveanchor.avatars")
 
-    @contextmanager
-    def using(self, avatar_id: str | None) -> Iterator[None]:
+    def using(self, avatar_id: str | None) -> AbstractContextManager[None]:
         """As long as this is open, `beat` says that somebody uses the presenter; None is the default one, which stays anyway."""
-        if not avatar_id:
-            yield
-            return
-        self._using[avatar_id] += 1
-        try:
-            yield
-        finally:
-            self._using[avatar_id] -= 1
-            if not self._using[avatar_id]:
-                del self._using[avatar_id]
+        return counted(self._using, avatar_id) if avatar_id else nullcontext()
 
     async def run(self) -> None:
         """Beat for as long as this process lives."""

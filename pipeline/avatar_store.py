@@ -128,20 +128,15 @@ class AvatarStore:
         stays = folder.is_dir()
         if temporary and not stays:
             folder = self._temporary / avatar.avatar_id
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BundleError(str(folder.parent), f"cannot be made ({error.strerror})") from error
         self._sweep()
         if not (temporary and stays):
-            write_bundle(avatar, folder)
+            _write(avatar, folder)
         if temporary:
             try:
                 self.touch(avatar.avatar_id)
             except AvatarNotFoundError:  # it was here, and another process has removed it in this moment
                 folder = self._temporary / avatar.avatar_id
-                folder.parent.mkdir(exist_ok=True)
-                write_bundle(avatar, folder)
+                _write(avatar, folder)
         else:
             self.discard(avatar.avatar_id, math.inf)
         stored = self.get(avatar.avatar_id)
@@ -314,6 +309,15 @@ class AvatarStore:
                     continue
                 if stale:
                     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(avatar: Avatar, folder: Path) -> None:
+    """`write_bundle`, after its parent has been made."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BundleError(str(folder.parent), f"cannot be made ({error.strerror})") from error
+    write_bundle(avatar, folder)
 
 
 def _preview(folder: Path) -> bytes:

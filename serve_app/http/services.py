@@ -7,11 +7,12 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
+from deployments.counted import counted
 from deployments.errors import StageLostError
 from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobStarted
 from deployments.payload import Payload
@@ -78,16 +79,9 @@ class Services:
         finally:
             self.metrics.load(self.gate.active, self.budget.held)
 
-    @contextmanager
-    def arriving(self, job_id: str) -> Iterator[None]:
+    def arriving(self, job_id: str) -> AbstractContextManager[None]:
         """A job that this process has not handed on yet."""
-        self.arrivals[job_id] += 1
-        try:
-            yield
-        finally:
-            self.arrivals[job_id] -= 1
-            if not self.arrivals[job_id]:
-                del self.arrivals[job_id]
+        return counted(self.arrivals, job_id)
 
     async def register(self, data: bytes, name: str, file_name: str = "", temporary: bool = False) -> AvatarSummary:
         """Make a presenter, where there is room for one more (requests at the same moment may go over by as many as they are).
