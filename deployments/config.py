@@ -136,6 +136,12 @@ class DeploymentSettings(Settings):
         15.0, gt=0, description="Load is averaged over this; more than Ray's 10 s of reporting."
     )
     graceful_shutdown_timeout_s: float = Field(60.0, ge=0, description="As long as the longest session promised.")
+    max_surge_percent: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="New replicas that start before old ones stop at a change of code or settings, in percent of the replicas.",
+    )
     health_check_period_s: float = Field(10.0, gt=0)
     health_check_timeout_s: float = Field(30.0, gt=0)
 
@@ -153,7 +159,6 @@ class DeploymentSettings(Settings):
             "ray_actor_options": {"num_cpus": self.num_cpus, "num_gpus": self.num_gpus},
             "autoscaling_config": {
                 "min_replicas": self.min_replicas,
-                "initial_replicas": self.min_replicas,
                 "max_replicas": self.max_replicas,
                 "target_ongoing_requests": self.target_ongoing_requests,
                 "upscale_delay_s": self.upscale_delay_s,
@@ -164,6 +169,7 @@ class DeploymentSettings(Settings):
             "max_queued_requests": self.max_queued_requests,
             "backpressure_config": {"status_code": 503, "retry_after_s": self.retry_after_s},
             "graceful_shutdown_timeout_s": self.graceful_shutdown_timeout_s,
+            "max_surge_percent": self.max_surge_percent,
             "health_check_period_s": self.health_check_period_s,
             "health_check_timeout_s": self.health_check_timeout_s,
         }

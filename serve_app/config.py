@@ -135,6 +135,7 @@ class DeploymentsSettings(Settings):
         target_ongoing_requests=32,
         max_ongoing_requests=256,
         graceful_shutdown_timeout_s=3660.0,
+        max_surge_percent=100,
     )
     session_host: DeploymentSettings = DeploymentSettings(
         num_cpus=0.2,
@@ -142,6 +143,7 @@ class DeploymentsSettings(Settings):
         target_ongoing_requests=4,
         max_ongoing_requests=48,
         graceful_shutdown_timeout_s=3660.0,
+        max_surge_percent=100,
     )
     audio_features: DeploymentSettings = DeploymentSettings(num_cpus=0.1, max_replicas=2, target_ongoing_requests=8)
     motion_diffusion: DeploymentSettings = DeploymentSettings(num_cpus=0.2, max_replicas=2, target_ongoing_requests=4)

@@ -99,6 +99,20 @@ def test_the_renderer_routes_by_avatar_and_hosts_drain_long_enough(document: dic
         assert submitted[name]["graceful_shutdown_timeout_s"] == found[name]["graceful_shutdown_timeout_s"]
 
 
+def test_new_hosts_start_before_old_ones_drain(document: dict[str, Any]) -> None:
+    """Else the last host goes before there is another, and a change stands still for as long as a session drains."""
+    for each in (document, serve_document(AppConfig(), "127.0.0.1", 8000)):
+        surge = {name: one["max_surge_percent"] for name, one in deployments(each).items()}
+        assert (surge["Ingress"], surge["SessionHost"]) == (100, 100)
+        assert not any(surge[name] for name in STAGES), "the shares of the minimum fill a GPU"
+
+
+def test_a_change_of_settings_keeps_the_number_of_replicas(document: dict[str, Any]) -> None:
+    """Ray Serve goes back to `initial_replicas` at every change of a deployment's options, also under load."""
+    for each in (document, serve_document(AppConfig(), "127.0.0.1", 8000)):
+        assert not any("initial_replicas" in one["autoscaling_config"] for one in deployments(each).values())
+
+
 @pytest.mark.parametrize("gpus", [0.0, 4.0])
 def test_the_submitted_document_is_valid_and_fits_the_cluster(gpus: float) -> None:
     submitted = serve_document(fit_to(AppConfig(), gpus), "127.0.0.1", 8123)
