@@ -36,6 +36,23 @@ class Distribution:
 
 
 @dataclass(frozen=True)
+class GpuMemory:
+    """Memory of the GPU that one replica works on.
+
+    Attributes:
+        total_bytes: Of the GPU.
+        cap_bytes: What torch gives this process at most.
+        reserved_bytes: What torch holds now, unused blocks included; the CUDA context and other libraries are not in it.
+        peak_bytes: Most that torch ever held.
+    """
+
+    total_bytes: int
+    cap_bytes: int
+    reserved_bytes: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
 class StageStats:
     """Counters of one stage replica since it started.
 
@@ -53,6 +70,7 @@ class StageStats:
         batch_size: Chunks of different sessions per batch.
         wait_ms: From a chunk's arrival to the start of its batch.
         batch_ms: How long a batch ran.
+        gpu: Memory of its GPU; None where it runs on the CPU.
     """
 
     stage: str
@@ -68,6 +86,7 @@ class StageStats:
     batch_size: Distribution = Distribution()
     wait_ms: Distribution = Distribution()
     batch_ms: Distribution = Distribution()
+    gpu: GpuMemory | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import ray
 import structlog
 import torch
 
+from deployments.calls import GpuMemory
 from deployments.config import ModelSettings
 from kernels.errors import LiveAnchorError
 from kernels.threads import use_threads
@@ -80,3 +81,16 @@ def take_place(settings: ModelSettings) -> str:
         torch.cuda.set_per_process_memory_fraction(share)
     _log.info("placed", device=device, gpu_share=share, threads=settings.threads)
     return device
+
+
+def gpu_memory() -> GpuMemory | None:
+    """What this process holds of its GPU; None where it has not used one."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch's own, without types
+        return None
+    total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+    return GpuMemory(
+        total_bytes=total,
+        cap_bytes=round(total * torch.cuda.get_per_process_memory_fraction()),
+        reserved_bytes=torch.cuda.memory_reserved(),
+        peak_bytes=torch.cuda.max_memory_reserved(),
+    )

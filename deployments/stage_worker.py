@@ -16,6 +16,7 @@ from deployments.calls import CallContext, StageStats
 from deployments.config import StageSettings
 from deployments.errors import StageFailedError
 from deployments.metrics import StageMetrics
+from deployments.placement import gpu_memory
 from kernels.errors import LiveAnchorError, first_line
 
 Item = TypeVar("Item")
@@ -113,6 +114,7 @@ class StageWorker(Generic[Item, Result]):
             batch_size=self._metrics.batch_size.snapshot(),
             wait_ms=self._metrics.wait_ms.snapshot(),
             batch_ms=self._metrics.batch_ms.snapshot(),
+            gpu=gpu_memory(),
         )
 
     async def _run_batch(self, items: Sequence[Item]) -> Sequence[Result | LiveAnchorError]:

@@ -1,0 +1,57 @@
+"""A Ditto checkpoint folder in the public layout, made here: real shapes, no trained value.
+
+Speed does not depend on the values of weights, but half precision overflows under careless ones: networks get the documented
+formula of the golden tests, the speech encoder (HuBERT-large's shape, 24 layers of 1024) torch's own start.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+
+from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
+from engines.ditto.hubert import WINDOW_SAMPLES
+from engines.networks.ditto.hubert_encoder import HubertEncoder
+
+LIVE_STEPS: Final = 10
+FILE_STEPS: Final = 50
+
+
+def write_checkpoints(folder: Path, *, small: bool = False) -> Path:
+    """Write the folder, 2 GB; `small` takes one convolution for the encoder and two steps, for a dry run on a CPU."""
+    from tests.unit import ditto_support
+
+    torch.manual_seed(0)
+    for name in NETWORK_FILES:
+        ditto_support.write_network(folder, name)
+    if small:
+        ditto_support.write_hubert(folder)
+    else:
+        write_encoder(HubertEncoder(), folder / HUBERT_FILE)
+    live, files = (2, 2) if small else (LIVE_STEPS, FILE_STEPS)
+    online = {"online_mode": True, "overlap_v2": 70, "fix_kp_cond": 1, "fix_kp_cond_dim": [0, 202], "emo": [[4]]}
+    blink = np.zeros((15, 63), np.float32)
+    ditto_support.write_config(folder, "online", {**online, "sampling_timesteps": live, "delta_eye_arr": blink})
+    ditto_support.write_config(folder, "offline", {"sampling_timesteps": files, "emo": 4})
+    return folder
+
+
+def write_encoder(module: torch.nn.Module, path: Path) -> Path:
+    """An encoder as an ONNX file with the public one's signature: `input_values` (1, 6480) -> `encoding_out`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():  # the exporter that public files were made with says that there is a newer one
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module.eval().requires_grad_(False),
+            (torch.zeros(1, WINDOW_SAMPLES),),
+            str(path),
+            input_names=["input_values"],
+            output_names=["encoding_out"],
+            opset_version=17,
+            dynamo=False,
+        )
+    return path

@@ -1,0 +1,33 @@
+"""What a replica holds of its GPU."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("ray.serve")
+
+import torch
+
+from deployments.calls import GpuMemory
+from deployments.placement import gpu_memory
+
+
+def test_a_process_without_a_gpu_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    assert gpu_memory() is None
+
+
+def test_memory_is_told_beside_its_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {
+        "is_initialized": lambda: True,
+        "current_device": lambda: 0,
+        "get_device_properties": lambda device: SimpleNamespace(total_memory=1000),
+        "get_per_process_memory_fraction": lambda: 0.4,
+        "memory_reserved": lambda: 30,
+        "max_memory_reserved": lambda: 50,
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(torch.cuda, name, answer)
+    assert gpu_memory() == GpuMemory(total_bytes=1000, cap_bytes=400, reserved_bytes=30, peak_bytes=50)
