@@ -256,8 +256,9 @@ def cap_in_a_worker(share: float) -> dict[str, Any]:
 
 def _stats_if_any(stage: str) -> list[StageStats]:
     from ray.exceptions import RayError
+    from ray.serve.exceptions import RayServeException
 
     try:
         return stage_stats(stage, 5.0)
-    except (RayError, TimeoutError):  # the dead one is asked once more before Ray knows
+    except (RayError, RayServeException, TimeoutError):  # the dead one is asked once more before Ray knows
         return []

@@ -32,7 +32,7 @@ def live(count: int, repeated: int, ms: float) -> dict[str, Any]:
         "wanted": count,
         "failures": [],
         "reports": [{"interval_ms": {"p99": ms}} for _ in range(count)],
-        "sessions": [session(repeated, audio_features=ms, renderer=2 * ms) for _ in range(count)],
+        "sessions": [session(repeated, audio_features=ms, motion_diffusion=ms, renderer=ms) for _ in range(count)],
     }
 
 
@@ -84,6 +84,8 @@ def test_what_failed_gives_no_row() -> None:
     found = rows(measured())
     assert "ditto_jobs8_frames_per_s" not in found, "one of its jobs failed"
     assert not [case for case in found if case.startswith("ditto_live4")], "no client came back"
+    silent = live(1, 0, 20.0) | {"sessions": [session(0, audio_features=9.0)]}
+    assert "ditto_live1_stages_ms" not in rows(measured(live={"1": silent})), "nobody was drawn yet"
     alone = rows({"families": {"ditto": {"failed": {"service": "no"}, "seconds": 10.0}}})
     assert not alone
     without = rows(measured(local={}))["ditto_file_rtf"]
