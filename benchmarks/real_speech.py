@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from kernels.errors import InvalidInputError
 from pipeline.types import SAMPLE_RATE_HZ
+from training.pauses import cut_pauses
 from training.phones import SILENCE, Phone, from_arpabet, split, tidy
 from training.utterance import SynthesisError, Utterance
 
 DEFAULT_FOLDER: Final = Path("/usr/share/pocketsphinx/test/data")
 FRAME_S: Final = 0.010
-PAUSE_MIN_S: Final = 0.10
-"""The recogniser puts short pauses into the phones beside them; a quiet stretch this long becomes silence again."""
 _LINE: Final = re.compile(r"<s>\s*(.*?)\s*</s>\s*\((.+)\)")
 _SETS: Final = {"librivox": "transcription", "cards": "cards.transcription"}
 
@@ -94,41 +93,7 @@ def align(pcm: NDArray[np.int16], text: str) -> list[Phone]:
             start = part.start * FRAME_S
             symbols = (SILENCE,) if word.name.startswith("<") else from_arpabet(part.name)
             phones.extend(split(symbols, start, start + part.duration * FRAME_S))
-    return tidy(_give_back_pauses(phones, pcm), len(pcm) / SAMPLE_RATE_HZ)
-
-
-def _give_back_pauses(phones: list[Phone], pcm: NDArray[np.int16]) -> list[Phone]:
-    """Cut quiet stretches out of phones that are too long to be one sound."""
-    step = round(FRAME_S * SAMPLE_RATE_HZ)
-    frames = pcm[: len(pcm) // step * step].astype(np.float64).reshape(-1, step)
-    level = 10 * np.log10(np.square(frames).mean(1) + 1.0)
-    floor, loud = np.percentile(level, (5, 95))
-    quiet = level < floor + 0.3 * (loud - floor)
-    out: list[Phone] = []
-    for phone in phones:
-        a, b = round(phone.start_s / FRAME_S), round(phone.end_s / FRAME_S)
-        start, length = _longest_run(quiet[a:b])
-        is_stop = phone.symbol in ("p", "t", "k", "b", "d", "ɡ", "tʃ", "dʒ")
-        if phone.symbol == SILENCE or length * FRAME_S < PAUSE_MIN_S + (0.05 if is_stop else 0.0):
-            out.append(phone)
-            continue
-        gap = Phone(SILENCE, (a + start) * FRAME_S, (a + start + length) * FRAME_S)
-        if is_stop and start <= 2:  # its closure stays with it
-            gap = Phone(SILENCE, gap.start_s, gap.end_s - 0.06)
-        sound = [Phone(phone.symbol, phone.start_s, gap.start_s), Phone(phone.symbol, gap.end_s, phone.end_s)]
-        longer = max(sound, key=lambda part: part.end_s - part.start_s)
-        out.extend([longer, gap] if longer is sound[0] else [gap, longer])
-    return out
-
-
-def _longest_run(flags: NDArray[np.bool_]) -> tuple[int, int]:
-    """First index and length of the longest run of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
-    if len(edges) == 0:
-        return 0, 0
-    lengths = edges[1::2] - edges[::2]
-    best = int(lengths.argmax())
-    return int(edges[2 * best]), int(lengths[best])
+    return tidy(cut_pauses(phones, pcm.astype(np.float32)), len(pcm) / SAMPLE_RATE_HZ)
 
 
 def _decode(decoder: Any, pcm: NDArray[np.int16]) -> None:

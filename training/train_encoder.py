@@ -46,6 +46,7 @@ class EncoderSettings:
         batch: Segments per step.
         frames: Frames per segment.
         seed: Seed of weights, draw and augmentation.
+        rate: Peak learning rate.
         max_seconds: Stop early, resumable.
         fit_seconds: Find the number of steps that take this long.
     """
@@ -54,8 +55,26 @@ class EncoderSettings:
     batch: int = 192
     frames: int = 64
     seed: int = 1
+    rate: float = 1.5e-3
     max_seconds: float = 1e9
     fit_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class EncoderStart:
+    """Weights to go on from.
+
+    Attributes:
+        encoder: Of an earlier training.
+        heads: Its read-outs; None where they were not kept: they are then trained alone for the first steps.
+    """
+
+    encoder: SpeechEncoder
+    heads: RowHeads | None = None
+
+
+HEADS_ALONE_STEPS = 150
+"""New read-outs of a trained encoder do not pull at it until they have learned to read it."""
 
 
 def lip_gap(lips: Tensor) -> Tensor:
@@ -91,8 +110,16 @@ def row_losses(heads: RowHeads, rows: Tensor, segments: Segments) -> Losses:
     }
 
 
-def train_encoder(bank: SpeechBank, settings: EncoderSettings, folder: Path) -> tuple[SpeechEncoder, RowHeads, Loop]:
+def train_encoder(
+    bank: SpeechBank, settings: EncoderSettings, folder: Path, start: EncoderStart | None = None
+) -> tuple[SpeechEncoder, RowHeads, Loop]:
     """Train, resuming what is in `folder`.
+
+    Args:
+        bank: Labelled speech, on the device that trains.
+        settings: Size of the training.
+        folder: Of checkpoints.
+        start: Weights to go on from; None means random ones. A checkpoint in `folder` comes first.
 
     Returns:
         Encoder and heads with averaged weights, and the loop: is it finished, how many steps?
@@ -101,19 +128,30 @@ def train_encoder(bank: SpeechBank, settings: EncoderSettings, folder: Path) -> 
     encoder = cast(SpeechEncoder, build("mini/speech_encoder", seed=settings.seed)).to(device).train()
     torch.manual_seed(settings.seed)
     heads = RowHeads(encoder.row_dim).to(device)
+    alone = 0
+    if start is not None:
+        encoder.load_state_dict(start.encoder.state_dict())
+        if start.heads is None:
+            alone = HEADS_ALONE_STEPS
+        else:
+            heads.load_state_dict(start.heads.state_dict())
     sampler = SegmentSampler(bank, settings.frames, encoder.left_samples, encoder.lookahead_samples, settings.seed)
     augmenter = Augmenter(TRAINING_AUGMENTATION)
     loop = Loop(
         {"encoder": encoder, "heads": heads},
         LoopSettings(
-            settings.steps, learning_rate=1.5e-3, max_seconds=settings.max_seconds, fit_seconds=settings.fit_seconds
+            settings.steps,
+            learning_rate=settings.rate,
+            max_seconds=settings.max_seconds,
+            fit_seconds=settings.fit_seconds,
         ),
         folder,
     )
 
     def losses(step: int) -> Losses:
         segments = sampler.draw(settings.batch)
-        return row_losses(heads, encoder(augmenter(segments.pcm, sampler.generator)), segments)
+        rows = encoder(augmenter(segments.pcm, sampler.generator))
+        return row_losses(heads, rows.detach() if step < alone else rows, segments)
 
     loop.run(losses)
     loop.use_averaged()

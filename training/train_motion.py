@@ -57,6 +57,7 @@ class MotionSettings:
         windows: Windows cut from each segment.
         seed: Seed of weights, draw and augmentation.
         drop: Share of windows whose condition is dropped, for guidance.
+        rate: Peak learning rate.
         max_seconds: Stop early, resumable.
         fit_seconds: Find the number of steps that take this long.
     """
@@ -67,6 +68,7 @@ class MotionSettings:
     windows: int = 8
     seed: int = 2
     drop: float = 0.05
+    rate: float = 1e-3
     max_seconds: float = 1e9
     fit_seconds: float | None = None
 
@@ -211,9 +213,21 @@ class MotionObjective:
 
 
 def train_motion(
-    bank: SpeechBank, encoder: SpeechEncoder, settings: MotionSettings, folder: Path
+    bank: SpeechBank,
+    encoder: SpeechEncoder,
+    settings: MotionSettings,
+    folder: Path,
+    start: tuple[Lmdm, MotionSpace] | None = None,
 ) -> tuple[Lmdm, MotionSpace, Loop]:
     """Train, resuming what is in `folder`.
+
+    Args:
+        bank: Labelled speech, on the device that trains.
+        encoder: Trained; makes the rows.
+        settings: Size of the training.
+        folder: Of checkpoints.
+        start: Weights to go on from, with the motion space that they live in; None means random ones and a space fitted to `bank`.
+            A checkpoint in `folder` comes first.
 
     Returns:
         The network with averaged weights, its motion space, and the loop: is it finished, how many steps?
@@ -222,7 +236,11 @@ def train_motion(
     encoder = encoder.to(device).eval().requires_grad_(False)
     lmdm = cast(Lmdm, build("mini/lmdm", seed=settings.seed)).to(device).train()
     space = MotionSpace()
-    space.fit(bank.statistics())
+    if start is None:
+        space.fit(bank.statistics())
+    else:
+        lmdm.load_state_dict(start[0].state_dict())
+        space.load_state_dict(start[1].state_dict())
     space = space.to(device)
     torch.manual_seed(settings.seed)
     sampler = SegmentSampler(bank, settings.frames, encoder.left_samples, encoder.lookahead_samples, settings.seed)
@@ -232,7 +250,12 @@ def train_motion(
     objective = MotionObjective(lmdm, space, silence, settings, sampler.generator)
     loop = Loop(
         {"lmdm": lmdm},
-        LoopSettings(settings.steps, max_seconds=settings.max_seconds, fit_seconds=settings.fit_seconds),
+        LoopSettings(
+            settings.steps,
+            learning_rate=settings.rate,
+            max_seconds=settings.max_seconds,
+            fit_seconds=settings.fit_seconds,
+        ),
         folder,
     )
 

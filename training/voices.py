@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from training import espeak, flite
+from training.kokoro import LANGUAGES as NEURAL_LANGUAGES
+from training.kokoro import Kokoro
 from training.synthesisers import Tools
 from training.utterance import Utterance
 
@@ -38,6 +42,23 @@ HELDOUT: Final = (
     "espeak:en-gb-x-rp+Andrea",
 )
 """Never trained on: a speaker, an accent, and three variants (in no language)."""
+
+
+NEURAL_ENGLISH_SHARE: Final = 0.8
+"""Share of English in what the neural voice says; the rest is spread evenly over its other languages."""
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """Somebody drawn at random.
+
+    Attributes:
+        language: Of the texts to say.
+        say: Says one.
+    """
+
+    language: str
+    say: Callable[[str], Utterance]
 
 
 def speak(
@@ -75,3 +96,18 @@ def draw_voice(generator: np.random.Generator) -> tuple[str, str]:
         return f"espeak:{generator.choice(ENGLISH_ACCENTS)}{suffix}", "en"
     language = str(generator.choice(list(FOREIGN)))
     return f"espeak:{FOREIGN[language]}{suffix}", language
+
+
+def draw_speaker(tools: Tools, engine: espeak.Espeak, generator: np.random.Generator) -> Speaker:
+    """A training voice of espeak-ng or flite."""
+    voice, language = draw_voice(generator)
+    return Speaker(language, lambda text: speak(tools, engine, voice, text, generator))
+
+
+def draw_neural(kokoro: Kokoro, generator: np.random.Generator) -> Speaker:
+    """A random speaker of the neural voice."""
+    voice = kokoro.draw_voice(generator)
+    others = sorted(set(NEURAL_LANGUAGES) - {"en"})
+    language = "en" if generator.random() < NEURAL_ENGLISH_SHARE else str(generator.choice(others))
+    accent = str(generator.choice(NEURAL_LANGUAGES[language]))
+    return Speaker(language, lambda text: kokoro.synthesise(text, voice, accent))

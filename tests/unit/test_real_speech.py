@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.real_speech import _give_back_pauses, _longest_run, align, read_wav, transcripts
+from benchmarks.real_speech import align, read_wav, transcripts
 from kernels.errors import InvalidInputError
-from training.phones import SILENCE, Phone
 from training.utterance import SynthesisError
 
 
@@ -34,21 +33,6 @@ def test_wav_of_another_kind_is_refused(tmp_path: Path) -> None:
         writer.writeframes(b"\0" * 64)
     with pytest.raises(InvalidInputError, match="mono"):
         read_wav(path)
-
-
-def test_longest_run() -> None:
-    assert _longest_run(np.array([True, False, True, True, False])) == (2, 2)
-    assert _longest_run(np.array([False])) == (0, 0)
-    assert _longest_run(np.zeros(0, bool)) == (0, 0)
-
-
-def test_a_pause_inside_a_phone_becomes_silence() -> None:
-    pcm = np.full(16000, 8000, np.int16)
-    pcm[4800:9600] = 1  # 0.3 to 0.6 s
-    phones = _give_back_pauses([Phone("ɑ", 0.0, 0.2), Phone("v", 0.2, 0.6), Phone("f", 0.6, 1.0)], pcm)
-    assert [p.symbol for p in phones] == ["ɑ", "v", SILENCE, "f"]
-    assert phones[1].end_s == pytest.approx(0.3)
-    assert phones[2].end_s == pytest.approx(0.6)
 
 
 def test_words_outside_the_dictionary_are_a_typed_error() -> None:

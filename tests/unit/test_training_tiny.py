@@ -11,7 +11,7 @@ import torch
 
 import training.__main__ as command
 from engines.mini import load_networks
-from training.bank import build_bank, streams_of
+from training.bank import build_bank, join_banks, streams_of
 from training.corpus import Item, save_shard, to_item
 from training.dataset import SegmentSampler
 from training.evaluate import LabelledClip
@@ -59,6 +59,17 @@ def test_labels_lie_where_the_sound_is(corpus: Path, items: list[Item]) -> None:
     assert float((0.38 * jaw + 0.18 * lips).median()) < 0.01
 
 
+def test_banks_are_joined_in_the_share_wanted_and_streams_stay_apart(corpus: Path) -> None:
+    bank = build_bank(corpus, workers=1)
+    half = join_banks(bank, bank, 0.5)
+    assert half.frames == 2 * bank.frames
+    assert half.stream[bank.frames] == half.stream[bank.frames - 1] + 1
+    assert (half.stream.diff() >= 0).all()
+    assert torch.equal(half.audio[len(bank.audio) :], bank.audio)
+    assert join_banks(bank, bank, 0.75).frames == 4 * bank.frames
+    assert join_banks(bank, bank, 0.01).frames == 2 * bank.frames
+
+
 def test_segments_are_cut_in_step(corpus: Path) -> None:
     bank = build_bank(corpus, workers=1)
     segments = SegmentSampler(bank, 20, 3200, 640, seed=1).draw(5)
@@ -75,7 +86,7 @@ def test_segments_are_cut_in_step(corpus: Path) -> None:
 def test_from_corpus_to_card(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clips = [LabelledClip("test", u.audio, u.phones) for u in (utterance(90, "x"), utterance(91, "y"))]
     monkeypatch.setattr(command, "make_corpus", lambda *args, **kwargs: {})
-    monkeypatch.setattr(command, "synthesisers", lambda: None)
+    monkeypatch.setattr(command, "synthesisers", lambda **kwargs: None)
     monkeypatch.setattr(command, "heldout_clips", lambda count: clips)
     out, work = tmp_path / "out", tmp_path / "work"
     arguments = ["--tiny", "--device", "cpu", "--work", str(work), "--out", str(out)]
@@ -83,6 +94,28 @@ def test_from_corpus_to_card(corpus: Path, tmp_path: Path, monkeypatch: pytest.M
     assert command.main(["all", *arguments]) == 0
     networks = load_networks(out)
     assert networks.lmdm.cond_dim == 2 * networks.encoder.row_dim + 1
+    heads = command.load_heads(work, networks.encoder.row_dim)
+    assert heads is not None and command.load_heads(tmp_path, networks.encoder.row_dim) is None
     report = json.loads((work / "report.json").read_text())
     assert set(report["evaluation"]) == {"rows", "clean", "gain_-30_db", "augmented", "silence", "motion"}
     assert "Held-out numbers" in (out / "MODEL_CARD.md").read_text()
+
+
+def test_training_goes_on_from_weights(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        command, "heldout_clips", lambda count: [LabelledClip("test", u.audio, u.phones) for u in (utterance(90, "x"),)]
+    )
+    first, second = tmp_path / "first", tmp_path / "second"
+    common = ["--tiny", "--device", "cpu", "--as-it-is", "--work", str(tmp_path / "work")]
+    assert command.main(["train", *common, "--out", str(first)]) == 0
+    start = load_networks(first)
+    for part in ("encoder", "motion"):
+        (tmp_path / "work" / part).rename(tmp_path / f"{part}-first")
+    slow = ["--encoder-rate", "1e-9", "--motion-rate", "1e-9"]
+    assert command.main(["train", *common, *slow, "--from", str(first), "--out", str(second)]) == 0
+    again = load_networks(second)
+    for old, new in ((start.encoder, again.encoder), (start.lmdm, again.lmdm), (start.space, again.space)):
+        for name, value in old.state_dict().items():
+            torch.testing.assert_close(new.state_dict()[name], value, atol=1e-6, rtol=0)
+    report = json.loads((tmp_path / "work" / "report.json").read_text())
+    assert report["recipe"]["started from"] == start.version
