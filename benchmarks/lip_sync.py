@@ -20,6 +20,8 @@ MAX_LAG_FRAMES: Final = 6
 CLOSURE_REACH_S: Final = 0.040
 """A closure counts when the mouth is closed at any frame from this long before the phoneme to this long after it."""
 RANDOM_WINDOWS_PER_CLOSURE: Final = 20
+MAY_CLOSE_REACH_S: Final = 0.080
+"""A closed mouth this close to a /m b p/ or to silence is no false closure."""
 AFTER_SPEECH_S: Final = 0.200
 """Closing takes time: frames this soon after speech are not judged by `closed_share`."""
 
@@ -42,6 +44,7 @@ class SpokenClip:
         expected: float32 (n,), 0..1, expected opening at the same frames.
         closures: Timings of every /m/, /b/ and /p/.
         fps: Frames per second.
+        silences: Timings of every pause, where they are known.
     """
 
     name: str
@@ -49,6 +52,7 @@ class SpokenClip:
     expected: F32
     closures: tuple[Span, ...]
     fps: float
+    silences: tuple[Span, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse curves of different length."""
@@ -155,6 +159,35 @@ def random_closures_share(clips: Sequence[SpokenClip], limit: float, seed: int =
             for start in rng.uniform(0.0, max(duration - length, 0.0), RANDOM_WINDOWS_PER_CLOSURE):
                 shut.append(is_closed_within(clip.aperture, Span(start, start + length), limit, clip.fps))
     return float(np.mean(shut)) if shut else 0.0
+
+
+def false_closures(clip: SpokenClip, limit: float) -> tuple[int, float]:
+    """How often the mouth closes where nothing asks for it: the price of closures that are bought by closing more.
+
+    Args:
+        clip: A sentence with its silences.
+        limit: Closed is below this aperture.
+
+    Returns:
+        Episodes of closed frames of which none lies within 80 ms of a /m b p/, of silence, or of the end of the clip; and the
+        seconds in which one could have been.
+    """
+    times = np.arange(clip.aperture.size) / clip.fps
+    may = times >= times[-1] - MAY_CLOSE_REACH_S
+    for span in (*clip.closures, *clip.silences):
+        may |= (times >= span.start_s - MAY_CLOSE_REACH_S) & (times <= span.end_s + MAY_CLOSE_REACH_S)
+    shut = (clip.aperture < limit).astype(np.int8)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], shut, [0]])))
+    episodes = sum(not may[a:b].any() for a, b in zip(edges[::2], edges[1::2], strict=True))
+    return int(episodes), float((~may).sum() / clip.fps)
+
+
+def false_closures_per_s(clips: Sequence[SpokenClip], limit: float) -> float:
+    """False closures of all clips together, per second in which there could be one; 0 where there is no such second."""
+    _require(clips)
+    found = [false_closures(clip, limit) for clip in clips]
+    seconds = sum(duration for _, duration in found)
+    return sum(count for count, _ in found) / seconds if seconds else 0.0
 
 
 def closed_share(

@@ -99,7 +99,10 @@ def align(pcm: NDArray[np.int16], text: str) -> list[Phone]:
 def _decode(decoder: Any, pcm: NDArray[np.int16]) -> None:
     decoder.start_utt()
     decoder.process_raw(pcm.tobytes(), full_utt=True)
-    decoder.end_utt()
+    try:
+        decoder.end_utt()
+    except RuntimeError as error:
+        raise SynthesisError("the recogniser lost the text") from error
 
 
 def load(folder: Path = DEFAULT_FOLDER, names: tuple[str, ...] = ("librivox",)) -> list[Utterance]:
@@ -110,3 +113,8 @@ def load(folder: Path = DEFAULT_FOLDER, names: tuple[str, ...] = ("librivox",)) 
         phones = align(pcm, text)
         found.append(Utterance(pcm.astype(np.float32) / 32768.0, tuple(phones), f"real:{path.parent.name}", text))
     return found
+
+
+def load_all() -> list[Utterance]:
+    """Both sets, where Debian's package puts them."""
+    return load(names=tuple(_SETS))

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from benchmarks import real_speech
+from benchmarks import real_prompts, real_speech
 from benchmarks.run_info import describe_run
 from engines.mini import load_engines, load_networks, weights_folder
 from kernels.errors import InvalidInputError
@@ -29,12 +29,9 @@ from training.corpus import heldout_utterances, make_corpus
 from training.dataset import SpeechBank
 from training.evaluate import (
     LabelledClip,
+    clip_measures,
     evaluate,
-    gap_of,
-    lip_measures,
-    motion_of_clips,
     row_measures,
-    spoken,
 )
 from training.export import export_encoder, export_lmdm, write_json
 from training.model_card import model_card
@@ -97,13 +94,15 @@ def heldout_clips(count: int) -> list[LabelledClip]:
     return as_clips(heldout_utterances(synthesisers())[:count])
 
 
-def real_clips() -> list[LabelledClip]:
-    """Recordings of people, where they and the aligner are installed; empty otherwise."""
-    try:
-        return as_clips(real_speech.load(names=("librivox", "cards")))
-    except (InvalidInputError, SynthesisError) as error:
-        print(f"no real recordings: {error}", flush=True)
-        return []
+def real_clips() -> dict[str, list[LabelledClip]]:
+    """Recordings of people by evaluation part, where they and the aligner are installed."""
+    found: dict[str, list[LabelledClip]] = {}
+    for part, load in (("real", real_speech.load_all), ("prompts", real_prompts.load)):
+        try:
+            found[part] = as_clips(load())
+        except (InvalidInputError, SynthesisError) as error:
+            print(f"no real recordings: {error}", flush=True)
+    return found
 
 
 def noisy(seed: int) -> Callable[[F32], F32]:
@@ -216,10 +215,8 @@ def measure(args: argparse.Namespace) -> None:
     clips = heldout_clips(4 if args.tiny else 40)
     engines = load_engines("cpu" if args.tiny else args.device, folder=args.out)
     results = evaluate(engines, clips, noisy(7))
-    recordings = [] if args.tiny else real_clips()
-    if recordings:
-        motions = motion_of_clips(engines, [clip.pcm for clip in recordings])
-        results["real"] = lip_measures([spoken(c, gap_of(m)) for c, m in zip(recordings, motions, strict=True)])
+    for part, recordings in ({} if args.tiny else real_clips()).items():
+        results[part] = clip_measures(engines, recordings)
     path = args.work / REPORT_FILE
     report = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"recipe": {}, "evaluation": {}}
     report["evaluation"] = {**{k: v for k, v in report["evaluation"].items() if k == "rows"}, **results}

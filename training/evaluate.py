@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from benchmarks.alignment import expected_opening
-from benchmarks.lip_sync import Span, SpokenClip, best_lag, closed_share, closures, pooled_r, wrong_sentence_r
+from benchmarks.lip_sync import (
+    Span,
+    SpokenClip,
+    best_lag,
+    closed_share,
+    closures,
+    false_closures_per_s,
+    pooled_r,
+    wrong_sentence_r,
+)
 from engines.mini import MiniEngines
 from engines.motion_layout import EXP, unpack_motion
 from engines.motion_space import rest_motion
@@ -19,11 +28,14 @@ from pipeline.audio_features import AudioFeaturesItem
 from pipeline.mini import make_speech_stages
 from pipeline.motion_diffusion import MotionItem, initial_carry
 from pipeline.types import F32, FEATURE_RATE_HZ, MOTION_FPS, ROWS_PER_FRAME, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
-from training.phones import BILABIALS, PHONE_CLASS, PHONES, Phone, rasterise
+from training.phones import BILABIALS, PHONE_CLASS, PHONES, SILENCE, Phone, rasterise
 from training.train_encoder import RowHeads, lip_gap
 
 CLOSED_GAP = 1e-3
 """Mouth widths: a commanded gap below this counts as closed."""
+
+
+BATCH_CLIPS = 40
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,8 @@ def spoken(clip: LabelledClip, gap: F32) -> SpokenClip:
     """Pair the commanded gap with the expected opening."""
     expected = expected_opening(clip.phones, len(gap), MOTION_FPS)
     spans = tuple(Span(p.start_s, p.end_s) for p in clip.phones if p.symbol in BILABIALS)
-    return SpokenClip(clip.name, gap, expected, spans, MOTION_FPS)
+    silences = tuple(Span(p.start_s, p.end_s) for p in clip.phones if p.symbol == SILENCE)
+    return SpokenClip(clip.name, gap, expected, spans, MOTION_FPS, silences)
 
 
 def lip_measures(clips: Sequence[SpokenClip]) -> dict[str, float]:
@@ -80,8 +93,18 @@ def lip_measures(clips: Sequence[SpokenClip]) -> dict[str, float]:
         "r_at_best_lag": at_best,
         "wrong_sentence_r": wrong_sentence_r(clips) if len(clips) > 1 else 0.0,
         "closures_share": float(np.mean(closures(clips, CLOSED_GAP))),
+        "false_closures_per_s": false_closures_per_s(clips, CLOSED_GAP),
         "n_clips": float(len(clips)),
     }
+
+
+def clip_measures(engines: MiniEngines, clips: Sequence[LabelledClip], seed: int = 0) -> dict[str, float]:
+    """The lip-sync measures of clips, through the stages."""
+    gaps: list[F32] = []
+    for first in range(0, len(clips), BATCH_CLIPS):
+        batch = [clip.pcm for clip in clips[first : first + BATCH_CLIPS]]
+        gaps += [gap_of(motion) for motion in motion_of_clips(engines, batch, seed + first)]
+    return lip_measures([spoken(clip, gap) for clip, gap in zip(clips, gaps, strict=True)])
 
 
 def silence_measure(engines: MiniEngines, speech: F32, seed: int = 0) -> dict[str, float]:
@@ -133,11 +156,10 @@ def evaluate(
     """
     motions = motion_of_clips(engines, [clip.pcm for clip in clips])
     results = {"clean": lip_measures([spoken(c, gap_of(m)) for c, m in zip(clips, motions, strict=True)])}
-    quiet = motion_of_clips(engines, [(clip.pcm * 10 ** (-30 / 20)).astype(np.float32) for clip in clips])
-    results["gain_-30_db"] = lip_measures([spoken(c, gap_of(m)) for c, m in zip(clips, quiet, strict=True)])
+    quiet = [replace(clip, pcm=(clip.pcm * 10 ** (-30 / 20)).astype(np.float32)) for clip in clips]
+    results["gain_-30_db"] = clip_measures(engines, quiet)
     if augment is not None:
-        noisy = motion_of_clips(engines, [augment(clip.pcm) for clip in clips])
-        results["augmented"] = lip_measures([spoken(c, gap_of(m)) for c, m in zip(clips, noisy, strict=True)])
+        results["augmented"] = clip_measures(engines, [replace(clip, pcm=augment(clip.pcm)) for clip in clips])
     results["silence"] = silence_measure(engines, clips[0].pcm)
     results["motion"] = motion_measures(motions)
     return results

@@ -10,6 +10,7 @@ _TITLES = {
     "gain_-30_db": "The same, 30 dB quieter",
     "augmented": "The same, augmented (noise, rooms, filters, codecs)",
     "real": "Recordings of people (pocketsphinx-testdata, aligned by a recogniser; never trained on)",
+    "prompts": "Recordings of a person (asterisk-core-sounds-en-g722, aligned by a recogniser; never trained on)",
     "silence": "Silence after speech",
     "motion": "Head and joins",
     "rows": "Encoder rows, linear read-outs",
@@ -51,7 +52,7 @@ def model_card(report: Mapping[str, Any]) -> str:
         "",
         "Measured on *commanded* motion (what the networks ask of the face), through the serving stages, with the committed files.",
         "`closures_share`: /m b p/ whose commanded lip gap is closed within the phone +-40 ms. `lip_sync_r`: correlation of the",
-        "commanded gap with the expected opening at lag 0.",
+        "commanded gap with the expected opening at lag 0. `false_closures_per_s`: closed lips away from /m b p/ and pauses.",
     ]
     for part, measures in report["evaluation"].items():
         lines += ["", f"### {_TITLES.get(part, part)}", "", "| measure | value |", "|---|---|"]

@@ -10,6 +10,8 @@ from benchmarks.lip_sync import (
     clip_rs,
     closed_share,
     closures,
+    false_closures,
+    false_closures_per_s,
     is_closed_within,
     pearson,
     pooled_r,
@@ -146,3 +148,16 @@ def test_unusable_input_is_refused() -> None:
         closed_share(one.aperture, 0.05, FPS, silent_from_s=99.0)
     with pytest.raises(ShapeError):
         clip(speech_like(0), speech_like(0)[:-1])
+
+
+def test_false_closures_are_episodes_away_from_closures_and_silence() -> None:
+    aperture = np.full(50, 0.2, np.float32)
+    aperture[[10, 11, 20, 30, 31, 40, 49]] = 0.0
+    sentence = SpokenClip("c", aperture, aperture, (Span(0.44, 0.52),), FPS, (Span(1.60, 1.70),))
+    # 10 touches the closure's reach, 40 and 49 lie by the silence and at the end; 20 and 30 do not
+    assert false_closures(sentence, 0.05) == (2, pytest.approx((50 - 7 - 7 - 3) / FPS))
+    quiet = SpokenClip("c", aperture, aperture, (), FPS, (Span(0.0, 2.0),))
+    assert false_closures_per_s([quiet], 0.05) == 0.0
+    assert false_closures_per_s([sentence, quiet], 0.05) == pytest.approx(2 / (33 / FPS))
+    with pytest.raises(InvalidInputError):
+        false_closures_per_s([], 0.05)
