@@ -50,6 +50,8 @@ class OnnxGraph:
         for node in self.nodes:
             if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
                 self.constants[node.output[0]] = node.attribute[0].t
+            elif node.op_type == "Identity" and node.input[0] in self.constants:  # exporters store equal tensors once
+                self.constants[node.output[0]] = self.constants[node.input[0]]
         self._users: dict[str, list[Any]] = {}
         self._makers: dict[str, Any] = {}
         for node in self.nodes:

@@ -72,7 +72,10 @@ def hubert_runtime(folder: Path, device: str = "cpu", threads: int = 1, wanted: 
         else "alone works"
     )
     said = {**{name: said_ms(found) for name, found in times.items()}, **reasons}
-    _log.info(
+    idle_gpu = device != "cpu" and chosen == "eager" and "CUDA" not in hubert.provider
+    if idle_gpu:
+        said["consequence"] = "speech is encoded on the CPU, 100 ms and more for 200 ms of it, while the GPU waits"
+    (_log.warning if idle_gpu else _log.info)(
         "runtime chosen",
         stage=STAGE,
         runtime=chosen,

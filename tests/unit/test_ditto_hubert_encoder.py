@@ -71,6 +71,18 @@ def test_its_shape_is_hubert_large_s() -> None:
         small()(torch.zeros(6480))
 
 
+def test_equal_tensors_that_the_exporter_stored_once_are_found(tmp_path: Path) -> None:
+    """As in a file whose norms were never trained, or whose biases are all zero."""
+    torch.manual_seed(4)
+    module = HubertEncoder(**SMALL).eval().requires_grad_(False)
+    path = export(module, tmp_path / "hubert.onnx")
+    stored = {tensor.name for tensor in onnx.load(str(path)).graph.initializer}
+    assert "encoder.layers.1.layer_norm.weight" not in stored
+    read = read_hubert(path, **SMALL)
+    [window] = windows(1)
+    torch.testing.assert_close(read(torch.from_numpy(window)[None]), module(torch.from_numpy(window)[None]))
+
+
 @pytest.mark.parametrize("context,causal", [(0, False), (7, False), (5, True)])
 def test_weights_come_out_of_an_exported_file(tmp_path: Path, context: int, causal: bool) -> None:
     path = export(small(context, causal), tmp_path / "hubert.onnx")

@@ -25,7 +25,7 @@ def test_the_cpu_runs_the_file(tmp_path: Path) -> None:
         encode_all = hubert_runtime(tmp_path)
     np.testing.assert_array_equal(encode_all([window])[0], Hubert(tmp_path).encode(window))
     [entry] = logs
-    assert (entry["runtime"], entry["why"]) == ("eager", "runs on the CPU")
+    assert (entry["runtime"], entry["why"], entry["log_level"]) == ("eager", "runs on the CPU", "info")
     assert entry["onnxruntime"] == "CPUExecutionProvider"
     with pytest.raises(RuntimeRefusedError, match="compiled does not exist on cpu"):
         hubert_runtime(tmp_path, wanted="compiled")
@@ -40,6 +40,7 @@ def test_a_file_of_another_network_still_runs_as_a_file(tmp_path: Path) -> None:
         encode_all = hubert_runtime(tmp_path, "cuda")
     assert encode_all([np.zeros(6480, np.float32)])[0].shape == (20, 1024)
     assert (logs[-1]["runtime"], logs[-1]["why"]) == ("eager", "alone works")
+    assert logs[-1]["log_level"] == "warning" and "on the CPU" in logs[-1]["consequence"]
     assert "WeightsFileError" in logs[-1]["compiled"] and "MissingError" in logs[-1]["tensorrt"]
     with pytest.raises(RuntimeRefusedError, match="conv_layers.0.conv.weight: is missing"):
         hubert_runtime(tmp_path, "cuda", wanted="compiled")
