@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from importlib import metadata
 from typing import Annotated
 
 import structlog
@@ -14,6 +13,7 @@ import typer
 from kernels.errors import InvalidInputError, LiveAnchorError
 from serve_app.cli import avatar, bench, compare, doctor, engine, generate, serve, weights
 from serve_app.cli.console import report_error, stdout
+from serve_app.version import own_version
 
 EXIT_FAILURE = 1
 EXIT_BAD_INPUT = 2
@@ -38,7 +38,7 @@ app.add_typer(engine.app, name="engine")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        stdout.print(metadata.version("liveanchor"))
+        stdout.print(own_version())
         raise typer.Exit
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from importlib import metadata
 from typing import Final
 
 from fastapi import FastAPI
@@ -29,6 +28,7 @@ from serve_app.http.services import Services
 from serve_app.http.settings import ApiSettings
 from serve_app.http.web import install_web
 from serve_app.http.whep import whep_routes
+from serve_app.version import own_version
 
 _EXPOSED: Final = [
     REQUEST_ID, "Retry-After", "Location", "Content-Disposition", "Content-Length", "Content-Range", "Accept-Ranges", "ETag",
@@ -64,7 +64,7 @@ def create_api(
     )
     api = FastAPI(
         title="LiveAnchor",
-        version=metadata.version("liveanchor"),
+        version=own_version(),
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import Final
 
 from fastapi import APIRouter, Response
@@ -13,6 +12,7 @@ from serve_app.http.metrics import exposition
 from serve_app.http.openapi import problems
 from serve_app.http.problems import KINDS, TYPE_PREFIX
 from serve_app.http.services import Services
+from serve_app.version import own_version
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -60,7 +60,7 @@ def operations_routes(services: Services) -> APIRouter:
     @router.get("/version", summary="What runs here")
     async def version() -> VersionAnswer:
         """Name and version."""
-        return VersionAnswer(name="liveanchor", version=metadata.version("liveanchor"))
+        return VersionAnswer(name="liveanchor", version=own_version())
 
     @router.head("/metrics", include_in_schema=False)
     @router.get(
