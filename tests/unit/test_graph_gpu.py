@@ -11,9 +11,12 @@ import pytest
 
 pytest.importorskip("ray.serve")
 
+import torch
+
 from benchmarks import graph_gpu
 from benchmarks import graph_gpu_service as graph
 from benchmarks.graph_gpu_records import records_of
+from benchmarks.graph_gpu_weights import pale
 from benchmarks.record import BenchmarkRecord
 from benchmarks.run_info import describe_run
 from deployments.calls import GpuMemory, StageStats
@@ -160,3 +163,13 @@ def test_a_part_that_fails_is_said_and_kept(capsys: pytest.CaptureFixture[str]) 
 def test_a_small_run_is_not_published() -> None:
     with pytest.raises(SystemExit):
         graph_gpu.main(["--small"])
+
+
+def test_only_the_decoder_s_last_layer_is_pale() -> None:
+    from engines.networks import build
+
+    state = build("ditto/decoder").state_dict()
+    made = pale(state)
+    changed = {key for key, value in made.items() if value is not state[key]}
+    assert changed == {"conv_img.0.weight", "conv_img.0.bias"} and made.keys() == state.keys()
+    assert torch.equal(made["conv_img.0.weight"], state["conv_img.0.weight"] * 0.05)
