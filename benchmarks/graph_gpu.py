@@ -53,11 +53,11 @@ class Plan:
     def __init__(self, small: bool, budget_s: float, parts: list[str]) -> None:
         self.parts = parts
         self.job_s, self.runs = (0.4, 1) if small else (10.0, 3)
-        self.jobs_at_once = (2,) if small else (2, 4, 8, 16)
+        self.jobs_at_once: tuple[int, ...] = (2,) if small else (2, 4, 8, 16)
         self.killed_jobs = 2 if small else 4
         self.kill_after_s = 0.3 if small else 0.8
         self.speakers: tuple[int, ...] = (1,) if small else (1, 4, 8)
-        self.live_s = 4.0 if small else 9.0
+        self.live_s = 4.0 if small else 8.0
         self.ends = time.monotonic() + budget_s
 
     def left_s(self) -> float:
@@ -214,12 +214,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--commit", help="what is measured, where the tree came without its history")
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="results file; rows are merged by case")
     parser.add_argument("--raw", type=Path, help="every measurement as JSON; beside --out when left out")
+    parser.add_argument("--runs", type=int, help="repeats of one job alone")
+    parser.add_argument("--jobs", nargs="*", type=int, help="how many jobs at once, one after the other")
+    parser.add_argument("--speakers", nargs="*", type=int, help="how many live sessions at once, one after the other")
     chosen = parser.parse_args(arguments)
     cuda = torch.cuda.is_available()
     if chosen.out.resolve() == DEFAULT_OUT.resolve() and (chosen.small or not cuda):
         parser.error("a small run or one on a CPU is not for publishing: name another --out")
     run = describe_run(COMMAND, device="cuda:0" if cuda else "cpu", commit=chosen.commit)
     plan = Plan(chosen.small, chosen.budget_s, chosen.parts)
+    plan.runs = chosen.runs or plan.runs
+    plan.jobs_at_once = tuple(chosen.jobs or plan.jobs_at_once)
+    plan.speakers = tuple(chosen.speakers or plan.speakers)
     raw = chosen.raw or chosen.out.with_suffix(".raw.json")
     raw.parent.mkdir(parents=True, exist_ok=True)
     found: Measured = {"failed": {}, "families": {}}

@@ -30,7 +30,7 @@ from serve_app.declare import APP_NAME
 CONFIG: Final = Path(__file__).resolve().parents[1] / "serve_config.yaml"
 START_S: Final = 300.0
 ASK_S: Final = 60.0
-BACK_S: Final = 120.0
+BACK_S: Final = 60.0
 SAMPLE_S: Final = 0.5
 MIB: Final = 2**20
 CHOSEN: Final = "runtime chosen"
