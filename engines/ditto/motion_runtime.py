@@ -23,17 +23,16 @@ DTYPE: Final = torch.float16
 """Measured closer to float32 than bfloat16 (docs/performance.md); a network whose activations overflow it does not verify."""
 
 
-def motion_runtime(
-    lmdm: Lmdm, steps: int, device: str, wanted: RuntimeKind = "auto", *, prepare: bool = True
-) -> Runtime:
+def motion_runtime(lmdm: Lmdm, steps: int, device: str, wanted: RuntimeKind = "auto") -> Runtime:
     """The runtime of a window of the motion model; inputs and output as `MotionSampler`'s.
+
+    Every batch size is captured now, so that no session waits for one.
 
     Args:
         lmdm: The network, float32 on the CPU; the eager way keeps and moves it.
         steps: DDIM steps.
         device: Torch device name.
         wanted: See `engines.runtime_choice`.
-        prepare: Capture every batch size now, so that no live session waits for one; else each is at its first use.
 
     Raises:
         RuntimeRefusedError: The named way cannot be used here.
@@ -52,7 +51,7 @@ def motion_runtime(
         device=device,
         max_error=MAX_ERROR,
     )
-    if prepare and isinstance(chosen, GraphRuntime):
+    if isinstance(chosen, GraphRuntime):
         chosen.prepare()
     return chosen
 

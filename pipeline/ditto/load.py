@@ -92,7 +92,7 @@ def load_motion_modes(
     def make_clip(mode: ClipMode) -> DittoClipMotion:
         config = load_config(root, "offline" if mode == "offline" else "online")
         settings = clip_settings(mode, config, files_version(root, MOTION_FILES))
-        sampler = motion_runtime(lmdm, settings.steps, device, runtime, prepare=False)
+        sampler = motion_runtime(lmdm, settings.steps, device, runtime)
         return DittoClipMotion(mode, sampler, settings, load_silence_rows(root))
 
     return DittoMotionModes(load_motion_diffusion(root, device, hop_frames, steps, lmdm, runtime), make_clip)

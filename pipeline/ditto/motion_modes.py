@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
+from engines.weights import WeightsFileError
 from kernels.errors import LiveAnchorError
 from pipeline.ditto.clip_motion import ClipMode, DittoClipCarry, DittoClipMotion
 from pipeline.ditto.motion_diffusion import DittoMotionCarry, DittoMotionDiffusion, DittoMotionItem
@@ -12,6 +14,7 @@ from pipeline.types import FeatureRows, MotionChunk
 
 DittoCarry = DittoMotionCarry | DittoClipCarry
 Result = tuple[MotionChunk, DittoCarry] | LiveAnchorError
+USUAL_MODE: Final[ClipMode] = "offline"
 _CLIP_MODES: Final[tuple[ClipMode, ...]] = ("offline", "compat")
 
 
@@ -30,7 +33,7 @@ class Item(Protocol):
 
 
 class DittoMotionModes:
-    """Live motion and files' motion over the same network. The modes of files are made at first use.
+    """Live motion and files' motion over the same network. The modes of files are made at first use, or by `probe`.
 
     Args:
         live: `low_latency`.
@@ -79,8 +82,14 @@ class DittoMotionModes:
         return [results[i] for i in range(len(items))]
 
     def probe(self) -> None:
-        """See `DittoMotionDiffusion.probe`; all modes run the same network."""
+        """See `DittoMotionDiffusion.probe`; all modes run the same network.
+
+        Files' usual mode is made now where its files are here: on a GPU that takes seconds, for which every session would wait that
+        shares the replica with the first file.
+        """
         self.live.probe()
+        with suppress(WeightsFileError):  # a folder for live sessions alone; a file says what is missing
+            self._mode(USUAL_MODE)
 
     def _clip(self, rows: FeatureRows, carry: DittoClipCarry) -> Result:
         return self._mode(carry.mode).steps([(rows, carry)])[0]

@@ -31,8 +31,8 @@ from pipeline.types import F32, SAMPLE_RATE_HZ, Avatar, Nv12Rect
 
 CLOCK_STALL_S: Final = 0.5
 """When ticks come later than this, the media clock stood still: what was missed is not made up for."""
-DEAD_AFTER_S: Final = 10.0
-"""A session ends when a stage has failed for so long."""
+DEAD_AFTER_S: Final = 30.0
+"""A session ends when a stage has failed for so long: longer than a killed replica's successor takes (18 s on an H200)."""
 LOOP_RETRY_S: Final = 2.0
 _CALL_RESERVE: Final = 1.25
 """Calls bound themselves by `stage_call_s`; one that does not is given up a little later."""

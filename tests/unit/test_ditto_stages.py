@@ -16,6 +16,7 @@ import torch
 
 from engines.ditto.config import DittoConfig
 from engines.motion_layout import MOTION_DIM
+from engines.weights import WeightsFileError
 from kernels.errors import InvalidInputError, ShapeError
 from kernels.rgb_to_nv12 import rgb_to_nv12
 from pipeline.audio_features import CarryError
@@ -89,6 +90,25 @@ def stages(*avatars: Avatar, **changes: Any) -> DittoStages:
     rife = LocalRife(lambda network: DittoTail(found.__getitem__, network), RifeSettings(), "cpu")
     motion = DittoMotionModes(stage(**changes), clip_mode)
     return DittoStages(DittoAudioFeatures(encode_all, hop), motion, renderer(avatars), rife)
+
+
+def test_the_first_file_finds_its_mode_made_and_a_folder_for_live_sessions_alone_still_starts() -> None:
+    made: list[ClipMode] = []
+
+    def make(mode: ClipMode) -> DittoClipMotion:
+        made.append(mode)
+        return clip_mode(mode)
+
+    modes = DittoMotionModes(stage(), make)
+    assert not made
+    modes.probe()
+    modes.probe()
+    assert made == ["offline"], "once, before anybody waits"
+
+    def missing(mode: ClipMode) -> DittoClipMotion:
+        raise WeightsFileError("v0.4_hubert_cfg_pytorch.pkl", "", "no such file")
+
+    DittoMotionModes(stage(), missing).probe()
 
 
 def clip_mode(mode: ClipMode) -> DittoClipMotion:
