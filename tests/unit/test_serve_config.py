@@ -13,6 +13,7 @@ pytest.importorskip("ray.serve")
 from ray.serve.schema import ServeDeploySchema
 
 from deployments.config import DEPLOYMENT_NAMES, DeploymentSettings
+from pipeline.live.settings import LiveSettings
 from serve_app.config import AppConfig
 from serve_app.declare import GPU_SHARES, fit_to, serve_document
 
@@ -97,6 +98,13 @@ def test_the_renderer_routes_by_avatar_and_hosts_drain_long_enough(document: dic
     for name in ("SessionHost", "Ingress"):
         assert found[name]["graceful_shutdown_timeout_s"] >= longest
         assert submitted[name]["graceful_shutdown_timeout_s"] == found[name]["graceful_shutdown_timeout_s"]
+
+
+def test_renderers_are_added_before_live_sessions_are_refused(document: dict[str, Any]) -> None:
+    """Calls in flight = sessions * share of the time that their pictures take (Little); admission refuses at a share."""
+    live = LiveSettings()
+    in_flight = live.max_sessions * live.max_chunk_latency_share
+    assert deployments(document)["Renderer"]["autoscaling_config"]["target_ongoing_requests"] <= in_flight
 
 
 def test_new_hosts_start_before_old_ones_drain(document: dict[str, Any]) -> None:
