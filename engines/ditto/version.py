@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,8 @@ _DIGITS: Final = 16
 def files_version(folder: Path, files: Sequence[str]) -> str:
     """Digest over files of a checkpoint folder, 16 lower-case hex digits.
 
-    The record beside pulled weights is believed where it lists a file; other files are hashed.
+    The record beside pulled weights is believed where it lists a file; other files are hashed, once per process as long as size and
+    time of change stay: every job asks for the default presenter, whose extractors are 116 MB.
 
     Raises:
         WeightsFileError: A file is missing.
@@ -33,12 +35,22 @@ def files_version(folder: Path, files: Sequence[str]) -> str:
     for name in files:
         known = record.files.get(name) if record else None
         try:
-            digest.update(f"{name}|{known.sha256 if known else sha256_file(folder / name)}\n".encode())
+            digest.update(f"{name}|{known.sha256 if known else _hash(folder / name)}\n".encode())
         except FileNotFoundError as error:
             raise WeightsFileError(str(folder / name), "", MISSING_FILE) from error
         except OSError as error:
             raise WeightsFileError(str(folder / name), "", f"cannot be read ({error.strerror})") from error
     return digest.hexdigest()[:_DIGITS]
+
+
+def _hash(path: Path) -> str:
+    found = path.stat()
+    return _hash_once(path, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _hash_once(path: Path, size: int, changed_ns: int) -> str:
+    return sha256_file(path)
 
 
 def _record(folder: Path) -> WeightsRecord | None:

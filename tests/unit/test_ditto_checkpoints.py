@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+from engines.ditto import version
 from engines.ditto.checkpoints import NETWORK_FILES, load_network, read_tensors
 from engines.ditto.version import files_version
 from engines.weights import WeightsFileError
+from engines.weights_record import sha256_file
 from tests.golden.support import filled
 from tests.unit.ditto_support import checkpoint, write_network
 
@@ -58,6 +60,21 @@ def test_a_missing_file_is_named_with_what_to_do(tmp_path: Path) -> None:
     refused(tmp_path, "no such file; liveanchor weights pull ditto")
     with pytest.raises(WeightsFileError, match="motion_extractor.*no such file; liveanchor weights pull ditto"):
         files_version(tmp_path, [NETWORK_FILES["motion_extractor"]])
+
+
+def test_files_are_hashed_once_and_again_when_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+
+    def counted(path: Path) -> str:
+        hashed.append(path.name)
+        return sha256_file(path)
+
+    monkeypatch.setattr(version, "sha256_file", counted)
+    (tmp_path / "a.bin").write_bytes(b"one")
+    first = files_version(tmp_path, ["a.bin"])
+    assert files_version(tmp_path, ["a.bin"]) == first and hashed == ["a.bin"]
+    (tmp_path / "a.bin").write_bytes(b"three")
+    assert files_version(tmp_path, ["a.bin"]) != first and len(hashed) == 2
 
 
 @pytest.mark.parametrize("zipped", [True, False])
