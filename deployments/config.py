@@ -25,6 +25,7 @@ DEPLOYMENT_NAMES = {
 """Settings field -> name of the Ray Serve deployment."""
 
 AFFINITY_ROUTER = "deployments.avatar_router:AvatarRouter"
+GPU_POLICY = "deployments.scaling:as_many_as_fit"
 
 
 class BatchSettings(Settings):
@@ -155,6 +156,7 @@ class DeploymentSettings(Settings):
 
     def serve_options(self) -> dict[str, Any]:
         """As Ray Serve spells them, in a deployment's options and in YAML alike."""
+        policy = {"policy": {"policy_function": GPU_POLICY}} if self.num_gpus > 0 else {}
         return {
             "ray_actor_options": {"num_cpus": self.num_cpus, "num_gpus": self.num_gpus},
             "autoscaling_config": {
@@ -164,6 +166,7 @@ class DeploymentSettings(Settings):
                 "upscale_delay_s": self.upscale_delay_s,
                 "downscale_delay_s": self.downscale_delay_s,
                 "look_back_period_s": self.look_back_period_s,
+                **policy,
             },
             "max_ongoing_requests": self.max_ongoing_requests,
             "max_queued_requests": self.max_queued_requests,

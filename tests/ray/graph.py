@@ -150,8 +150,14 @@ class Graph:
         return pids
 
     def replicas(self, deployment: str) -> list[dict[str, Any]]:
-        found = details(self.cluster)["applications"][APP_NAME]["deployments"][deployment]["replicas"]
-        return [one for one in found if one["state"] == "RUNNING"]
+        return [one for one in self.all_replicas(deployment) if one["state"] == "RUNNING"]
+
+    def all_replicas(self, deployment: str) -> list[dict[str, Any]]:
+        """Those that start and wait for room too."""
+        found: list[dict[str, Any]] = details(self.cluster)["applications"][APP_NAME]["deployments"][deployment][
+            "replicas"
+        ]
+        return found
 
     def describe(self) -> str:
         """Applications, deployments, replicas and free resources, a line each."""

@@ -10,9 +10,11 @@ import yaml
 
 pytest.importorskip("ray.serve")
 
+from ray.serve.config import AutoscalingConfig
 from ray.serve.schema import ServeDeploySchema
 
 from deployments.config import DEPLOYMENT_NAMES, DeploymentSettings
+from deployments.scaling import as_many_as_fit
 from pipeline.live.settings import LiveSettings
 from serve_app.config import AppConfig
 from serve_app.declare import GPU_SHARES, fit_to, serve_document
@@ -57,7 +59,8 @@ def test_it_names_every_deployment_and_spells_everything_out(document: dict[str,
     for name, one in found.items():
         assert spelled <= set(one), f"{name} leaves {spelled - set(one)} to defaults"
         assert {"num_cpus", "num_gpus"} == set(one["ray_actor_options"]), name
-        wanted = set(DeploymentSettings().serve_options()["autoscaling_config"])
+        shares = DeploymentSettings(num_gpus=one["ray_actor_options"]["num_gpus"])
+        wanted = set(shares.serve_options()["autoscaling_config"])
         assert set(one["autoscaling_config"]) == wanted, name
         assert one["max_ongoing_requests"] >= one["autoscaling_config"]["target_ongoing_requests"], name
 
@@ -105,6 +108,19 @@ def test_renderers_are_added_before_live_sessions_are_refused(document: dict[str
     live = LiveSettings()
     in_flight = live.max_sessions * live.max_chunk_latency_share
     assert deployments(document)["Renderer"]["autoscaling_config"]["target_ongoing_requests"] <= in_flight
+
+
+def test_only_stages_with_a_share_are_bounded_by_the_gpus(document: dict[str, Any]) -> None:
+    for each in (document, serve_document(fit_to(AppConfig(), 1.0), "127.0.0.1", 8000)):
+        found = deployments(each)
+        bounded = {name for name, one in found.items() if "policy" in one["autoscaling_config"]}
+        assert (
+            bounded == {name for name, one in found.items() if one["ray_actor_options"]["num_gpus"] > 0} == set(STAGES)
+        )
+        for name in bounded:
+            config = AutoscalingConfig.model_validate(found[name]["autoscaling_config"])
+            policy = config.policy.get_policy()  # Ray pickles it by value: an equal function, not the same
+            assert policy.__qualname__ == as_many_as_fit.__qualname__ and policy.__module__ == as_many_as_fit.__module__
 
 
 def test_new_hosts_start_before_old_ones_drain(document: dict[str, Any]) -> None:
