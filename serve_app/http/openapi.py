@@ -9,7 +9,8 @@ from fastapi.openapi.utils import get_openapi
 
 from serve_app.http.body import JSON, MULTIPART
 from serve_app.http.fields import job_schema
-from serve_app.http.problems import KINDS, PROBLEM_TYPE, TYPE_PREFIX, Problem
+from serve_app.http.problem_kinds import KINDS, TYPE_PREFIX
+from serve_app.http.problems import PROBLEM_TYPE, Problem
 from serve_app.http.settings import ApiSettings
 
 _EXAMPLE_CODES: Final = {

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 
 from serve_app.http.metrics import exposition
 from serve_app.http.openapi import problems
-from serve_app.http.problems import KINDS, TYPE_PREFIX
+from serve_app.http.problem_kinds import KINDS, TYPE_PREFIX, ProblemKind
 from serve_app.http.services import Services
 from serve_app.version import own_version
 
@@ -33,10 +33,22 @@ class VersionAnswer(BaseModel):
 class KindAnswer(BaseModel):
     """One kind of problem."""
 
-    type: str
-    status: int
-    title: str
-    detail: str
+    type: str = Field(examples=["/problems/audio_unreadable"])
+    status: int = Field(examples=[422])
+    title: str = Field(examples=["The speech cannot be read"])
+    detail: str = Field(
+        description="What it means and what to do.", examples=["The bytes are no audio or video file..."]
+    )
+
+
+class KindList(BaseModel):
+    """All kinds of problems."""
+
+    problems: list[KindAnswer]
+
+
+def _kind(code: str, kind: ProblemKind) -> KindAnswer:
+    return KindAnswer(type=TYPE_PREFIX + code, status=kind.status, title=kind.title, detail=kind.meaning)
 
 
 def operations_routes(services: Services) -> APIRouter:
@@ -75,13 +87,19 @@ def operations_routes(services: Services) -> APIRouter:
         stages = await services.host.stage_stats()
         return Response(exposition(services.metrics, hosts, stages), media_type=PROMETHEUS)
 
+    @router.head("/problems", include_in_schema=False)
+    @router.get("/problems", summary="What all kinds of problems mean")
+    async def all_problems() -> KindList:
+        """Every `type` that an error can have, what it means and what to do."""
+        return KindList(problems=[_kind(code, kind) for code, kind in KINDS.items()])
+
     @router.head("/problems/{code}", include_in_schema=False)
     @router.get("/problems/{code}", summary="What a kind of problem means", responses=problems("not_found"))
     async def problem(code: str) -> KindAnswer:
-        """The address that `type` of an error names."""
+        """The address that `type` of an error names: what it means and what to do."""
         kind = KINDS.get(code)
         if kind is None:
             raise HTTPException(404)
-        return KindAnswer(type=TYPE_PREFIX + code, status=kind.status, title=kind.title, detail=kind.detail)
+        return _kind(code, kind)
 
     return router

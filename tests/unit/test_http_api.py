@@ -23,7 +23,9 @@ from serve_app.http.api import create_api
 from serve_app.http.byte_range import byte_range
 from serve_app.http.errors import RangeError
 from serve_app.http.metrics import SPECS
-from serve_app.http.problems import KINDS, kind_of, problem_response, shown
+from serve_app.http.problem_kinds import KINDS
+from serve_app.http.problem_page import problem_page
+from serve_app.http.problems import kind_of, problem_response, shown
 from serve_app.http.settings import ApiSettings
 from tests.unit.fake_live_host import FakeLiveHost
 from tests.unit.http_support import InProcessHost, Served, assert_problem, running, serving, small_avatar, wait_for, wav
@@ -347,6 +349,8 @@ def test_every_code_that_callers_can_meet_is_in_the_table() -> None:
         assert code in KINDS
     for code, kind in KINDS.items():
         assert 400 <= kind.status < 600 and kind.title
+        assert len(kind.meaning) > len(kind.title) and kind.meaning.endswith((".", ")")), f"{code}: no advice"
+        assert kind.meaning.count("`") % 2 == 0 and "|" not in kind.meaning, code
         assert bool(kind.detail) == (kind.status >= 500), f"{code}: our own failures are told in words that we chose"
 
 
@@ -377,7 +381,15 @@ def test_what_is_shown_is_clean_and_short() -> None:
 def test_problem_types_can_be_looked_up(served: Served) -> None:
     found = served.client.get("/problems/audio_unreadable").json()
     assert found["status"] == 422 and found["type"] == "/problems/audio_unreadable"
+    every = served.client.get("/problems").json()["problems"]
+    assert {one["type"].removeprefix("/problems/") for one in every} == set(KINDS) and found in every
+    assert all(one["detail"].endswith((".", ")")) and len(one["detail"]) > 30 for one in every)
     assert_problem(served.client.get("/problems/nope"), 404)
+
+
+def test_the_page_of_problems_is_the_table() -> None:
+    written = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
+    assert written == problem_page(), "python -m serve_app.http.problem_page > docs/problems.md"
 
 
 # around every request

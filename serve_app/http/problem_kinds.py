@@ -1,0 +1,311 @@
+"""Every kind of problem: its status, its title, what it means and what to do. `/problems` and docs/problems.md are made of it."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+TYPE_PREFIX: Final = "/problems/"
+
+
+class ProblemKind(NamedTuple):
+    """What is fixed about one kind of problem.
+
+    Attributes:
+        status: HTTP status.
+        title: Short, the same every time.
+        meaning: What happened and what to do, one or two sentences for whoever looks the kind up; `code` marks names.
+        detail: Said to callers instead of the error's own words, which may name our paths and addresses; empty for errors of the
+            caller's, whose own words help.
+    """
+
+    status: int
+    title: str
+    meaning: str
+    detail: str = ""
+
+
+_LATER: Final = "Send the same request again a little later."
+OURS: Final = "This is our failure, not yours. Tell the operator the request_id; the server's log has the reason."
+_VALUE: Final = "`field` names the field, `got` what came, `allowed` what is accepted. Send another value."
+
+KINDS: Final[dict[str, ProblemKind]] = {
+    # the request
+    "invalid_input": ProblemKind(422, "A field has a value that cannot work", _VALUE),
+    "invalid_shape": ProblemKind(422, "A field has a value that cannot work", _VALUE),
+    "missing_field": ProblemKind(
+        422,
+        "A field is missing",
+        "`field` is needed and did not come. Files and values are parts of a form, or keys of the JSON body.",
+    ),
+    "unknown_field": ProblemKind(
+        422,
+        "A field is not known",
+        "The route has no field of this name, most often because it is misspelt; `allowed` lists all.",
+    ),
+    "duplicate_field": ProblemKind(
+        422, "A field came more than once", "It is not guessed which one counts. Send the field once."
+    ),
+    "conflicting_fields": ProblemKind(
+        422,
+        "Two fields exclude each other",
+        "Both came, and only one of them can count, as `avatar_id` and `portrait`. Leave one out.",
+    ),
+    "misplaced_field": ProblemKind(
+        422,
+        "A field is in the wrong place",
+        "A field of the body stands in the address, where it would be overlooked. Move it into the body.",
+    ),
+    "field_too_large": ProblemKind(
+        413,
+        "A field is too large",
+        "One field has more bytes than `allowed`: text fields hold 1 KiB, files what the operator set.",
+    ),
+    "body_too_large": ProblemKind(
+        413,
+        "The request is too large",
+        "The whole body has more bytes than `allowed`. Send less, or ask the operator for a higher limit.",
+    ),
+    "upload_too_slow": ProblemKind(
+        408,
+        "The upload is too slow",
+        "The body stopped coming, or took longer than `allowed`. Send it again, over a better connection.",
+    ),
+    "body_malformed": ProblemKind(
+        400,
+        "The body cannot be read",
+        "It is not what its `Content-Type` says, or it was cut short. Check how the client builds it.",
+    ),
+    "unsupported_content_type": ProblemKind(
+        415,
+        "The content type is not supported",
+        "The route does not read bodies of this `Content-Type`. Send one that `allowed` names.",
+    ),
+    "range_not_satisfiable": ProblemKind(
+        416,
+        "The byte range lies outside the file",
+        "`Content-Range` of the answer tells the file's size. Ask for bytes within it.",
+    ),
+    "bad_request": ProblemKind(
+        400,
+        "The request cannot be read",
+        "It is no valid HTTP request for this address. `detail` says what is wrong with it.",
+    ),
+    "not_found": ProblemKind(
+        404, "There is nothing at this address", "No route has this address. `/docs` lists all routes."
+    ),
+    "method_not_allowed": ProblemKind(
+        405,
+        "The address does not take this method",
+        "The address exists, for other methods. The header `Allow` lists them.",
+    ),
+    # the speech
+    "audio_invalid": ProblemKind(
+        422, "The speech cannot be used", "The audio was read and is of no use; `detail` says why. Send other audio."
+    ),
+    "audio_unreadable": ProblemKind(
+        422,
+        "The speech cannot be read",
+        "The bytes are no audio or video file, or one that is damaged. Check that the file plays, and that the file itself is sent "
+        "and not its name (with curl: `audio=@FILE`).",
+    ),
+    "audio_no_stream": ProblemKind(
+        422, "The file has no sound", "It is a picture, or a video without sound. Send a file with speech."
+    ),
+    "audio_empty": ProblemKind(
+        422, "The speech is empty", "The file can be read, and not one sample is in it. Record it again."
+    ),
+    "audio_too_long": ProblemKind(
+        422, "The speech is too long", "It lasts longer than `allowed`. Cut it into several jobs."
+    ),
+    "audio_too_large": ProblemKind(
+        413,
+        "The speech file is too large",
+        "It has more bytes than `allowed`. Send a compressed format, such as FLAC or MP3.",
+    ),
+    "audio_unsupported": ProblemKind(
+        422,
+        "The kind of speech file is not supported",
+        "Its sample rate, channels or sample format lie outside of `allowed`. Convert it.",
+    ),
+    # the portrait
+    "portrait_unreadable": ProblemKind(
+        422,
+        "The picture cannot be read",
+        "The bytes are no picture or video, or one that is damaged. Check that it opens, and that the file itself is sent and not "
+        "its name (with curl: `portrait=@FILE`).",
+    ),
+    "portrait_unsupported": ProblemKind(
+        422,
+        "The kind of picture is not supported",
+        "It is a picture of a kind that is not read, such as HEIC. Export it as JPEG, PNG or WebP.",
+    ),
+    "portrait_animated": ProblemKind(
+        422, "The picture is animated", "It has several frames. Send one of them as a still picture, or a video."
+    ),
+    "portrait_too_large": ProblemKind(
+        413, "The picture is too large", "It has more bytes or pixels than `allowed`. Scale it down."
+    ),
+    "portrait_too_small": ProblemKind(
+        422,
+        "The picture is too small",
+        "The picture, or the face in it, has too few pixels. Send a larger one, or crop it less.",
+    ),
+    "portrait_no_face": ProblemKind(
+        422, "The picture shows no face", "No face was found. Send a picture of one person who looks into the camera."
+    ),
+    "portrait_not_a_face": ProblemKind(
+        422,
+        "The picture shows no human face",
+        "Something like a face was found that is no human one, or hidden too much. Send a photo of a person.",
+    ),
+    "portrait_two_faces": ProblemKind(
+        422,
+        "The picture shows more than one face",
+        "Faces of similar size leave open who should speak. Crop the picture to one person.",
+    ),
+    "portrait_turned_away": ProblemKind(
+        422,
+        "The face is turned away",
+        "The head is turned, nodded or tilted too far, or the picture lies on its side. The face should look into the camera.",
+    ),
+    "portrait_cut_off": ProblemKind(
+        422, "The face is cut off", "A part of the face lies outside the picture. Send one that shows all of it."
+    ),
+    "portrait_eyes_closed": ProblemKind(
+        422, "The eyes are closed", "They cannot be opened afterwards. Send a picture with open eyes."
+    ),
+    "portrait_video_too_long": ProblemKind(
+        422, "The video is too long", "It lasts longer than `allowed`. Cut it, or send one picture of it."
+    ),
+    # what is kept
+    "avatar_not_found": ProblemKind(
+        404,
+        "There is no such presenter",
+        "It was removed, or it was temporary and nobody used it for a while. `GET /avatars` lists those that are there; the same "
+        "picture, sent again, gives the same id.",
+    ),
+    "result_not_found": ProblemKind(
+        404,
+        "There is no such result",
+        "No result has this id, or it expired more than a day ago. Make the video again.",
+    ),
+    "result_expired": ProblemKind(
+        410,
+        "The result is not kept any more",
+        "It was there until `expires_at`, or made room for newer ones. Make the video again.",
+    ),
+    "result_too_large": ProblemKind(
+        413,
+        "The result is too large to be kept",
+        "The file alone is larger than the store of results. Use `POST /generate`, which keeps nothing.",
+    ),
+    "avatars_full": ProblemKind(
+        507,
+        "No more presenters can be registered",
+        "As many are there as the operator allows, and all were registered or are in use. Remove some, or use one that is there.",
+        "Use a registered presenter, or remove those that nobody needs: DELETE /avatars/{id}. Temporary ones make room by "
+        "themselves as soon as nobody has used them for some minutes.",
+    ),
+    # live sessions
+    "session_not_found": ProblemKind(
+        404, "There is no such live session", "No session has this id, or it ended a while ago. Make a new offer."
+    ),
+    "session_lost": ProblemKind(404, "The live session was lost", "The process that held it died. Make a new offer."),
+    "session_ended": ProblemKind(
+        410, "The live session has ended", "`reason` says why. Make a new offer; after `peer_lost` that helps at once."
+    ),
+    "no_common_codec": ProblemKind(
+        406,
+        "The offer has no codec that this service sends",
+        "Pictures are H.264 and sound is Opus. Offer to receive both.",
+    ),
+    "ice_restart": ProblemKind(
+        422, "An ICE restart is not possible", "The candidates belong to another ICE session. Make a new offer instead."
+    ),
+    "unknown_viewer": ProblemKind(
+        404,
+        "There is no such viewer",
+        "This viewer stopped watching, or never was. Make a new offer to `/stream/whep/{session_id}`.",
+    ),
+    "peer_closed": ProblemKind(
+        410,
+        "The connection has ended",
+        "The WebRTC connection is closed, so nothing can be changed about it. Make a new offer.",
+    ),
+    "too_many_viewers": ProblemKind(
+        503,
+        "The session has all the viewers that it may have",
+        "One must leave before another can come: wait, or ask the operator for more.",
+        _LATER,
+    ),
+    "wrong_drive": ProblemKind(
+        409,
+        "The session is driven by something else",
+        'It listens to its client\'s microphone, so nobody can push speech. Offer it with `drive: "push"`.',
+    ),
+    "audio_in_use": ProblemKind(
+        409,
+        "Somebody else already speaks in this session",
+        "Another WebSocket pushes speech, and two speakers never mix. Close that one first.",
+    ),
+    "queue_full": ProblemKind(
+        409,
+        "As much speech waits in this session as it takes",
+        "Send the rest when some of it was spoken, or interrupt the session.",
+    ),
+    "no_capacity": ProblemKind(
+        503,
+        "There is no room for one more live session",
+        "All places are taken, or another session would slow the others down. Wait for "
+        "`Retry-After`, then offer again.",
+        _LATER,
+    ),
+    # later
+    "overloaded": ProblemKind(
+        503,
+        "The service has as much work as it takes",
+        "All places for jobs or all memory for uploads are taken. Wait for `Retry-After`, then send the request again.",
+        _LATER,
+    ),
+    "not_ready": ProblemKind(
+        503,
+        "The service is not ready yet",
+        "It is starting, or a part of it does not answer. `/readyz` says 200 when it is there; "
+        "if it stays so, the operator must look.",
+        _LATER,
+    ),
+    "stage_lost": ProblemKind(
+        503,
+        "A part of the service went away while it worked",
+        "It is replaced by itself. Send the request again a little later.",
+        _LATER,
+    ),
+    "deadline_exceeded": ProblemKind(
+        503,
+        "The work took too long",
+        "The service is slower than it should be, most often because it has too much work. Send the request again a little later.",
+        _LATER,
+    ),
+    "store_unreachable": ProblemKind(
+        503,
+        "The store of presenters or results does not answer",
+        "The folder or the object store cannot be reached. Send the request again; "
+        "if it stays so, the operator must look.",
+        _LATER,
+    ),
+    "weights_download": ProblemKind(
+        503,
+        "The service has no models for portraits yet",
+        "New portraits need models that were not downloaded. Registered presenters work; the operator runs "
+        "`liveanchor weights pull face`.",
+        "Use a registered presenter or the default one, or ask the operator to run: liveanchor weights pull face",
+    ),
+    # ours
+    "internal_error": ProblemKind(
+        500,
+        "Something went wrong here",
+        "A fault of the service that nobody foresaw. Tell the operator the `request_id`: the server's log has "
+        "the reason under it.",
+        OURS,
+    ),
+}
