@@ -15,11 +15,24 @@ from pipeline.live.contracts import Drive
 from serve_app.http.disconnect import until_disconnect
 from serve_app.http.live_fields import candidates_body, candidates_of, offer_body, offer_of
 from serve_app.http.live_host import LiveHost
+from serve_app.http.live_socket import AUDIO_SOCKET_PATH
 from serve_app.http.openapi import problems
 from serve_app.http.services import Services
 
 SHOWN_OF_ID: Final = 8
 """Characters of a session's id that tell sessions apart and open none."""
+_NEXT: Final = (
+    ("trickle", "trickle_stream_webrtc__session_id__patch", "More ICE candidates."),
+    (
+        "speak",
+        "speak_stream_webrtc__session_id__speak_post",
+        "Drive push: an audio file to speak. For PCM there is `audio_url`.",
+    ),
+    ("interrupt", "interrupt_stream_webrtc__session_id__interrupt_post", "Stop speaking."),
+    ("events", "events_stream_webrtc__session_id__events_get", "What happens in the session."),
+    ("watch", "view_stream_whep__session_id__post", "One more viewer (WHEP)."),
+    ("end", "delete_stream_webrtc__session_id__delete", "End it."),
+)
 LIVE_PROBLEMS: Final = (400, "session_not_found", "session_ended", 500, 503)
 
 
@@ -49,6 +62,11 @@ class OfferAnswer(BaseModel):
     height: int = Field(examples=[512])
     drive: Drive = Field(examples=["mic"])
     echo: bool = Field(examples=[True])
+    audio_url: str | None = Field(
+        description="The WebSocket that takes speech, relative to this server; null for drive mic. What it speaks stands above the "
+        "routes of live sessions.",
+        examples=["/stream/webrtc/b2c6e0d4a1f84f0c9a7d5e3b1c2d4f60/audio"],
+    )
 
 
 class InterruptAnswer(BaseModel):
@@ -122,14 +140,14 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
     @router.post(
         "/offer",
         summary="Begin a live session",
-        responses=problems(400, 404, 406, 408, 413, 415, 422, 500, 503),
+        responses=_links() | problems(400, 404, 406, 408, 413, 415, 422, 500, 503),
         openapi_extra=offer_body(),
     )
     async def offer(request: Request, response: Response) -> OfferAnswer:
         """Full duplex: H.264 and Opus come back over the answer's transport.
 
-        `drive: "mic"` lets the client's microphone drive the face; `"push"` waits for `/speak` or the audio WebSocket. Over
-        capacity the answer is 503 with Retry-After, and nothing is left behind.
+        `drive: "mic"` lets the client's microphone drive the face; `"push"` waits for `/speak` or the WebSocket at `audio_url`.
+        Over capacity the answer is 503 with Retry-After, and nothing is left behind.
         """
         with services.budget.hold() as hold:
             asked = await offer_of(request, settings, hold)
@@ -153,6 +171,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
             height=answer.height,
             drive=asked.drive,
             echo=asked.echo,
+            audio_url=AUDIO_SOCKET_PATH.format(session_id=answer.session_id) if asked.drive is Drive.PUSH else None,
         )
 
     @router.get("/stats", summary="All live sessions", responses=problems(500, 503))
@@ -222,6 +241,13 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         return Response(status_code=200)
 
     return router
+
+
+def _links() -> dict[int | str, dict[str, Any]]:
+    """What to do with the answer of an offer, as OpenAPI links."""
+    session = {"parameters": {"session_id": "$response.body#/session_id"}}
+    described = {name: session | {"operationId": operation, "description": text} for name, operation, text in _NEXT}
+    return {200: {"links": described}}
 
 
 def _percentiles(values: Sequence[float]) -> Percentiles | None:

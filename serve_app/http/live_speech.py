@@ -23,6 +23,14 @@ from serve_app.http.body import MULTIPART, FormShape, content_type, read_whole, 
 from serve_app.http.capacity import Hold
 from serve_app.http.errors import UnsupportedBodyError
 from serve_app.http.live_host import LiveHost
+from serve_app.http.live_socket import (
+    AUDIO_QUERY,
+    AUDIO_SOCKET_PATH,
+    MAX_MESSAGE_BYTES,
+    POLICY_VIOLATION,
+    SESSION_GONE,
+    TRY_AGAIN_LATER,
+)
 from serve_app.http.multipart import need_file, read_multipart
 from serve_app.http.openapi import problems
 from serve_app.http.problems import code_of
@@ -30,14 +38,10 @@ from serve_app.http.services import Services
 
 SPEECH_SHAPE: Final = FormShape(("audio",), ())
 FULL_SCALE: Final = 32768.0
-MAX_MESSAGE_BYTES: Final = 2**20
 MAX_WAITING_S: Final = 2.0
 """PCM that may lie here while the host takes in what came before; more is taken from the socket later (back-pressure by TCP)."""
 NEWEST: Final = 10**15
 """Number of an event that no session reaches: events from now on."""
-POLICY_VIOLATION: Final = 1008
-TRY_AGAIN_LATER: Final = 1013
-SESSION_GONE: Final = 4404
 
 
 class SpokenAnswer(BaseModel):
@@ -88,10 +92,10 @@ class PcmReader:
 
 def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:
     """`/speak` and the audio WebSocket."""
-    router = APIRouter(prefix="/stream/webrtc", tags=["live"])
+    router = APIRouter(tags=["live"])
 
     @router.post(
-        "/{session_id}/speak",
+        "/stream/webrtc/{session_id}/speak",
         status_code=202,
         summary="Let a session speak an audio file",
         responses=problems(400, "session_not_found", 408, 409, "session_ended", 413, 415, 422, 500, 503),
@@ -100,7 +104,8 @@ def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:
     async def speak(session_id: str, request: Request) -> SpokenAnswer:
         """Any audio file, as the body itself (`Content-Type: audio/...`) or as the form field `audio`.
 
-        It is spoken after what is queued.
+        It is spoken after what is queued. The answer is 202 as soon as the file was read: speaking goes on, and events tell when it
+        begins and ends.
         """
         with services.budget.hold() as hold:
             audio = await _speech(services, request, hold)
@@ -112,12 +117,9 @@ def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:
             queued_s=round(spoken.queued_s, 3),
         )
 
-    @router.websocket("/{session_id}/audio")
+    @router.websocket(AUDIO_SOCKET_PATH)
     async def audio(websocket: WebSocket, session_id: str) -> None:
-        """PCM s16le, pieces of any size. Query: `sample_rate` (default 16000), `channels` (default 1).
-
-        Text messages: `{"type": "end"}` ends an utterance, `{"type": "interrupt"}` stops it. Closing ends the utterance too.
-        """
+        """See `live_socket`."""
         await websocket.accept()
         await _AudioSocket(websocket, session_id, host).run()
 
@@ -140,7 +142,7 @@ class _AudioSocket:
 
     async def run(self) -> None:
         try:
-            reader = PcmReader(self._query("sample_rate", SAMPLE_RATE_HZ), self._query("channels", 1))
+            reader = PcmReader(self._query("sample_rate"), self._query("channels"))
             token = await self._host.open_audio(self._session_id)
         except LiveAnchorError as error:
             await self._refuse(plain(error))
@@ -265,10 +267,10 @@ class _AudioSocket:
         except LiveAnchorError as error:
             self._log.info("audio_not_closed", session_id=self._session_id, code=plain(error).code)
 
-    def _query(self, name: str, default: int) -> int:
+    def _query(self, name: str) -> int:
         value = self._socket.query_params.get(name)
         if value is None:
-            return default
+            return AUDIO_QUERY[name].default
         if not (value.isascii() and value.isdigit() and len(value) < 9):
             raise InvalidInputError(name, value, "a whole number")
         return int(value)
@@ -295,5 +297,7 @@ async def _speech(services: Services, request: Request, hold: Hold) -> bytes:
 
 def _speech_body() -> dict[str, Any]:
     binary = {"type": "string", "format": "binary"}
-    form = {"type": "object", "required": ["audio"], "additionalProperties": False, "properties": {"audio": binary}}
-    return {"requestBody": {"required": True, "content": {"audio/*": {"schema": binary}, MULTIPART: {"schema": form}}}}
+    audio = binary | {"description": "The speech: an audio file, or a video with sound."}
+    form = {"type": "object", "required": ["audio"], "additionalProperties": False, "properties": {"audio": audio}}
+    content = {MULTIPART: {"schema": form, "example": {"audio": "(speech.wav)"}}, "audio/*": {"schema": binary}}
+    return {"requestBody": {"required": True, "content": content}}

@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 
 from serve_app.http.body import JSON, MULTIPART
 from serve_app.http.fields import job_schema
+from serve_app.http.live_socket import AUDIO_SOCKET_PATH, audio_socket_description, live_description
 from serve_app.http.problem_kinds import KINDS, TYPE_PREFIX
 from serve_app.http.problems import PROBLEM_TYPE, Problem
 from serve_app.http.settings import ApiSettings
@@ -33,7 +34,15 @@ DESCRIPTION: Final = """Speech in, a talking presenter out.
 Every error is an RFC 9457 problem document (`application/problem+json`) with a stable `type`, the `field` at fault, what came
 (`got`), what would be accepted (`allowed`), and the `request_id` to name when asking the operator. Send `X-Request-Id` to choose
 that id yourself; a job's progress can then be asked for at `/jobs/{id}`. Over capacity the answer is 503 with `Retry-After`.
+What each kind of error means and what to do stands at `/problems`.
 """
+TAGS: Final[dict[str, str]] = {
+    "talking video": "A speech file in, an mp4 out, at once or while it is made.",
+    "presenters": "Who can speak. A registered presenter stays, for everybody who uses this service, until it is removed; one that "
+    "came with a job as `portrait` is temporary.",
+    "live": live_description(),
+    "operations": "For those who run the service.",
+}
 
 
 def _problem_example(code: str) -> dict[str, Any]:
@@ -133,7 +142,11 @@ def install_openapi(api: FastAPI) -> None:
 
     def build() -> dict[str, Any]:
         if api.openapi_schema is None:
-            found = get_openapi(title=api.title, version=api.version, description=DESCRIPTION, routes=api.routes)
+            tags = [{"name": name, "description": text} for name, text in TAGS.items()]
+            found = get_openapi(
+                title=api.title, version=api.version, description=DESCRIPTION, routes=api.routes, tags=tags
+            )
+            found["x-websockets"] = {AUDIO_SOCKET_PATH: audio_socket_description()}
             schemas = found.setdefault("components", {}).setdefault("schemas", {})
             problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas |= problem.pop("$defs", {}) | {"Problem": problem}

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from fastapi.routing import APIWebSocketRoute
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
@@ -22,9 +23,12 @@ from deployments.live_errors import SessionLostError
 from kernels.errors import InvalidInputError
 from pipeline.live.settings import LiveSettings
 from serve_app.config import AppConfig
-from serve_app.http.live_events import event_stream
+from serve_app.http.live import live_routes
+from serve_app.http.live_events import event_stream, live_event_routes
 from serve_app.http.live_fields import MAX_SIGNALLING_BYTES
-from serve_app.http.live_speech import MAX_MESSAGE_BYTES, PcmReader
+from serve_app.http.live_socket import MAX_MESSAGE_BYTES
+from serve_app.http.live_speech import PcmReader, live_speech_routes
+from serve_app.http.whep import whep_routes
 from tests.unit.http_support import Served, assert_problem, serving, wait_for, wav
 
 OFFER = {"sdp": "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\n", "type": "offer"}
@@ -59,7 +63,7 @@ def test_an_offer_is_answered_with_everything_that_a_client_needs(served: Served
     assert found.pop("session_id") == answer.headers["location"].rpartition("/")[2]
     assert found == {
         "sdp": "v=0 answer", "type": "answer", "avatar_id": "ab" * 16, "fps": 50, "width": 512, "height": 512,
-        "drive": "push", "echo": False,
+        "drive": "push", "echo": False, "audio_url": f"{answer.headers['location']}/audio",
     }  # fmt: skip
     (session,) = served.host.live.sessions.values()
     assert session.offer.seed == 0 and session.offer.avatar_id is None
@@ -268,6 +272,55 @@ def test_a_message_that_is_no_speech_ends_the_socket_with_the_reason(served: Ser
         one.send(message)
         _refused(one, "invalid_input", 1008)
     wait_for(lambda: served.host.live.sessions[session].token == "")
+
+
+def test_the_description_of_the_socket_is_what_it_does(served: Served) -> None:
+    spec = served.client.get("/openapi.json").json()
+    routes = (live_routes, live_speech_routes, live_event_routes, whep_routes)
+    made = [route for make in routes for route in make(served.api.state.services, served.host.live).routes]
+    sockets = {route.path for route in made if isinstance(route, APIWebSocketRoute)}
+    assert sockets == set(spec["x-websockets"]) == {"/stream/webrtc/{session_id}/audio"}
+    [words] = [one["description"] for one in spec["tags"] if one["name"] == "live"]
+    [(path, described)] = spec["x-websockets"].items()
+    assert f"WS {path}?" in words
+    session = offer(served, drive="push")
+    query = [one for one in described["parameters"] if one["in"] == "query"]
+    assert {one["name"] for one in query} == {"sample_rate", "channels"}
+    for one in query:
+        assert f"`{one['name']}`" in words
+        schema = one["schema"]
+        for wrong in (schema["minimum"] - 1, schema["maximum"] + 1):
+            with socket(served, session, f"?{one['name']}={wrong}") as refused:
+                assert json.loads(refused.recv(60))["detail"].startswith(one["name"])
+        for right in (schema["minimum"], schema["default"], schema["maximum"]):
+            with socket(served, session, f"?{one['name']}={right}") as taken:
+                taken.send('{"type": "interrupt"}')
+                assert json.loads(taken.recv(60))["type"] == "interrupted"
+            wait_for(lambda: served.host.live.sessions[session].token == "")
+    answer = served.client.post("/stream/webrtc/offer", json=OFFER | {"drive": "push"}).json()
+    address = served_url(served, answer["audio_url"]).replace("http:", "ws:")
+    heard = served.host.live.sessions[answer["session_id"]]
+    defaults = "&".join(f"{one['name']}={one['schema']['default']}" for one in query)
+    for count, ending in enumerate(("", f"?{defaults}"), 1):
+        with connect(address + ending, open_timeout=60) as speaking:
+            speaking.send(bytes(6400))
+        wait_for(lambda count=count: len(heard.utterances) == count and not heard.token)
+    assert heard.utterances == pytest.approx([0.2, 0.2])
+    messages = {one["message"] for one in described["sent"]}
+    assert messages == {"binary messages", '{"type": "end"}', '{"type": "interrupt"}'}
+    assert {one["code"] for one in described["closes"]} == {1008, 1013, 4404}
+    assert all(f"Closed with {one['code']}" in words for one in described["closes"])
+
+
+def test_the_offer_says_what_comes_next(served: Served) -> None:
+    assert served.client.post("/stream/webrtc/offer", json=OFFER | {"drive": "mic"}).json()["audio_url"] is None
+    spec = served.client.get("/openapi.json").json()
+    links = spec["paths"]["/stream/webrtc/offer"]["post"]["responses"]["200"]["links"]
+    found = {one["operationId"]: one for path in spec["paths"].values() for one in path.values()}
+    assert {"speak", "interrupt", "events", "end"} <= set(links)
+    for link in links.values():
+        names = {one["name"] for one in found[link["operationId"]]["parameters"] if one["in"] == "path"}
+        assert names == set(link["parameters"])
 
 
 def _refused(one: ClientConnection, code: str, close: int) -> None:
