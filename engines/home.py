@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from kernels.errors import InvalidInputError
+
 HOME_ENV: Final = "LIVEANCHOR_HOME"
 FACE_DIR_ENV: Final = "LIVEANCHOR_FACE_DIR"
 _DEFAULT_HOME: Final = "~/.cache/liveanchor"
@@ -19,9 +21,15 @@ def liveanchor_home(home: Path | str | None = None) -> Path:
 
     Returns:
         `home`, else the environment variable `LIVEANCHOR_HOME`, else `~/.cache/liveanchor`.
+
+    Raises:
+        InvalidInputError: It is a file.
     """
     chosen = home if home is not None else os.environ.get(HOME_ENV) or _DEFAULT_HOME
-    return Path(chosen).expanduser().absolute()
+    folder = Path(chosen).expanduser().absolute()
+    if folder.is_file():
+        raise InvalidInputError(HOME_ENV, f"{folder} (a file)", "a folder, which need not exist yet")
+    return folder
 
 
 def weights_dir(name: str, home: Path | str | None = None) -> Path:

@@ -32,6 +32,7 @@ from pipeline.avatar_manifest import (
     NAME_LENGTH,
     PREVIEW_FILE,
     BundleError,
+    BundleStorageError,
     FileEntry,
     Manifest,
     RectEntry,
@@ -86,7 +87,7 @@ def write_bundle(avatar: Avatar, target: Path) -> None:
     try:
         staging = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=target.parent))
     except OSError as error:
-        raise BundleError(str(target.parent), f"cannot be written ({error})") from error
+        raise BundleStorageError(str(target.parent), f"cannot be written ({error})") from error
     try:
         contents = {ARRAYS_FILE: save(_arrays(avatar)), PREVIEW_FILE: _preview(avatar)}
         for name, data in contents.items():
@@ -99,7 +100,7 @@ def write_bundle(avatar: Avatar, target: Path) -> None:
             _sync_folder(target.parent)
     except OSError as error:
         if not target.is_dir():  # otherwise another process was faster with the same content
-            raise BundleError(str(target), f"cannot be written ({error})") from error
+            raise BundleStorageError(str(target), f"cannot be written ({error})") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -116,7 +117,7 @@ def rename_avatar(folder: Path, name: str) -> None:
         _write(path, manifest.model_copy(update={"name": name[:NAME_LENGTH]}).model_dump_json(indent=2).encode())
         path.replace(folder / MANIFEST_FILE)
     except OSError as error:
-        raise BundleError(str(path), f"cannot be written ({error})") from error
+        raise BundleStorageError(str(path), f"cannot be written ({error})") from error
 
 
 def load_bundle(folder: Path, deep: bool = False) -> Avatar:

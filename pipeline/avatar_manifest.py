@@ -9,6 +9,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engines.control_points import CONTROL_POINTS_VERSION
+from engines.home import HOME_ENV
 from kernels.errors import LiveAnchorError
 
 BUNDLE_SCHEMA: Final = 1
@@ -30,6 +31,8 @@ class BundleError(LiveAnchorError):
 
     code = "avatar_bundle_damaged"
 
+    advice = "register the avatar again"
+
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
         self.path = path
@@ -37,13 +40,19 @@ class BundleError(LiveAnchorError):
 
     def __str__(self) -> str:
         """One line: the file, the reason, what to do."""
-        return f"{self.path}: {self.reason}; register the avatar again"
+        return f"{self.path}: {self.reason}; {self.advice}"
 
 
 class BundleSchemaError(BundleError):
     """The bundle was written by another version of this project: not damaged, but not readable either."""
 
     code = "avatar_bundle_schema"
+
+
+class BundleStorageError(BundleError):
+    """The disk refuses: nothing is wrong with the avatar."""
+
+    advice = f"its folder must be on a disk that can be written and has room; {HOME_ENV} names another"
 
 
 class _Strict(BaseModel):

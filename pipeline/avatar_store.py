@@ -22,7 +22,15 @@ from typing import Final, TypeVar
 from engines.home import liveanchor_home
 from kernels.errors import InvalidInputError
 from pipeline.avatar_bundle import TEMPORARY_PREFIX, load_bundle, rename_avatar, write_bundle
-from pipeline.avatar_manifest import ID_DIGITS, NAME_LENGTH, PREVIEW_FILE, BundleError, Manifest, read_manifest
+from pipeline.avatar_manifest import (
+    ID_DIGITS,
+    NAME_LENGTH,
+    PREVIEW_FILE,
+    BundleError,
+    BundleStorageError,
+    Manifest,
+    read_manifest,
+)
 from pipeline.bounded_cache import BoundedCache
 from pipeline.types import Avatar
 
@@ -186,7 +194,7 @@ class AvatarStore:
             except FileNotFoundError as error:
                 raise _not_found(avatar_id) from error
             except OSError as error:
-                raise BundleError(str(folder), f"cannot be marked as used ({error.strerror})") from error
+                raise BundleStorageError(str(folder), f"cannot be marked as used ({error.strerror})") from error
 
     def used_at(self, avatar_id: str) -> float | None:
         """Second since the epoch at which a temporary avatar was last used; None for one that stays.
@@ -286,7 +294,7 @@ class AvatarStore:
         except FileNotFoundError as error:
             raise _not_found(folder.name) from error
         except OSError as error:
-            raise BundleError(str(folder), f"cannot be removed ({error.strerror})") from error
+            raise BundleStorageError(str(folder), f"cannot be removed ({error.strerror})") from error
         finally:
             self._cache.discard(folder)
             if trash != self._root:
@@ -316,7 +324,7 @@ def _write(avatar: Avatar, folder: Path) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BundleError(str(folder.parent), f"cannot be made ({error.strerror})") from error
+        raise BundleStorageError(str(folder.parent), f"cannot be made ({error.strerror})") from error
     write_bundle(avatar, folder)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import torch
 
 from engines.face_mesh import FaceMesh
-from engines.home import face_weights_dir, liveanchor_home, weights_dir
+from engines.home import FACE_DIR_ENV, face_weights_dir, liveanchor_home, weights_dir
 from engines.weights_pull import pull
+from kernels.errors import InvalidInputError
 from pipeline.audio_in import DecodedAudio
 from pipeline.avatar_name import clean_name
 from pipeline.avatar_store import AvatarStore, avatars_dir
@@ -35,10 +37,14 @@ def load_face_mesh(home: Path | None = None) -> FaceMesh:
     """The face models, pulled first where they are not here yet.
 
     Raises:
+        InvalidInputError: `LIVEANCHOR_FACE_DIR` names a folder without them.
         LiveAnchorError: They are not here and cannot be pulled.
     """
     folder = face_weights_dir(home)
     if not any(folder.glob("*.tflite")):
+        if os.environ.get(FACE_DIR_ENV):
+            allowed = "a folder with the two face models; without the variable they are pulled"
+            raise InvalidInputError(FACE_DIR_ENV, f"{folder} (no face models)", allowed)
         pull("face", liveanchor_home(home))
     return FaceMesh(folder)
 
@@ -49,6 +55,7 @@ def register_source(
     home: Path | None = None,
     family: str = MINI_FAMILY,
     weights: Path | None = None,
+    temporary: bool = False,
 ) -> Avatar:
     """Register a portrait or a short video with this machine's store.
 
@@ -58,6 +65,7 @@ def register_source(
         home: Data folder; None = `LIVEANCHOR_HOME`.
         family: Whose renderer will draw the presenter; others than `mini` need their weights here.
         weights: Folder with its weights; None = the usual place.
+        temporary: For one job: see `AvatarStore.put`.
 
     Raises:
         InvalidInputError: The file holds no usable face, or there is no such family; the reason is in the message.
@@ -65,14 +73,14 @@ def register_source(
     """
     rename, name = bool(clean_name(name)), clean_name(name) or clean_name(source.stem)
     if family == MINI_FAMILY:
-        return avatar_store(home).put(register_file(source, load_face_mesh(home), name), rename)
+        return avatar_store(home).put(register_file(source, load_face_mesh(home), name), rename, temporary)
     maker = find_family(family).avatar_maker(weights or weights_dir(family, home))
     try:
         data = source.read_bytes()
     except OSError as error:
         detail = f"{source.name} cannot be read ({error.strerror})"
         raise PortraitError("portrait_unreadable", "an unreadable file", "a picture or a video", detail) from error
-    return avatar_store(home).put(maker.from_file(data, name, DEFAULT_LIMITS), rename)
+    return avatar_store(home).put(maker.from_file(data, name, DEFAULT_LIMITS), rename, temporary)
 
 
 class LocalPipeline:
@@ -139,9 +147,9 @@ class LocalPipeline:
             return default_avatar(self.store)
         return find_family(self._family).avatar_maker(self._weights_of(self._family)).default(self.store)
 
-    def register(self, source: Path, name: str = "") -> Avatar:
+    def register(self, source: Path, name: str = "", temporary: bool = False) -> Avatar:
         """See `register_source`."""
-        return register_source(source, name, self._home, self._family, self._weights)
+        return register_source(source, name, self._home, self._family, self._weights, temporary)
 
     def generate_file(
         self,

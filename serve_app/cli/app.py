@@ -12,6 +12,7 @@ import typer
 
 from kernels.errors import InvalidInputError, LiveAnchorError
 from serve_app.cli import avatar, bench, compare, doctor, engine, generate, serve, weights
+from serve_app.cli.command_group import CommandGroup
 from serve_app.cli.console import report_error, stdout
 from serve_app.version import own_version
 
@@ -20,6 +21,7 @@ EXIT_BAD_INPUT = 2
 
 app = typer.Typer(
     name="liveanchor",
+    cls=CommandGroup,
     help="Speech in, a speaking presenter out: as an mp4 or as live video.",
     no_args_is_help=True,
     add_completion=False,

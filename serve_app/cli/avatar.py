@@ -1,17 +1,24 @@
-"""`liveanchor avatar`: register, list and remove presenters."""
+"""`liveanchor avatar`: register, list, show and remove presenters."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from serve_app.cli.console import existing_file, stderr, stdout
+from kernels.errors import InvalidInputError
+from serve_app.cli.command_group import CommandGroup
+from serve_app.cli.console import existing_file, show_rows, stderr, stdout, writable_target
+from serve_app.cli.native_log import without_litert_greeting
+from serve_app.cli.presenter_ids import presenter_named_by
 
-app = typer.Typer(help="Register, list and remove presenters.", no_args_is_help=True)
+app = typer.Typer(cls=CommandGroup, help="Register, list, show and remove presenters.", no_args_is_help=True)
+PICTURES = (".jpg", ".jpeg", ".png")
+JPEG_QUALITY = 95
 
 
 @app.command("register")
@@ -26,25 +33,54 @@ def register(
     """
     from pipeline.local import register_source
 
-    stdout.print(register_source(existing_file(source, "FILE"), name, family=family).avatar_id)
+    with without_litert_greeting():
+        avatar = register_source(existing_file(source, "FILE"), name, family=family)
+    stdout.print(avatar.avatar_id)
 
 
 @app.command("list")
-def list_avatars() -> None:
-    """List the presenters that this machine knows; those that a service made of a job's portrait are kept for a while only.
+def list_avatars(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """List the presenters that this machine knows; those that were made of a job's portrait are kept for a while only.
 
     Example: liveanchor avatar list
     """
     from pipeline.local import avatar_store
 
     found = avatar_store().list()
+    if as_json:
+        stdout.print_json(json.dumps([dataclasses.asdict(entry) for entry in found]))
+        return
     if not found:
         stderr.print("no presenters yet: liveanchor avatar register; without --avatar the default presenter speaks")
         return
-    table = Table("id", "name", "family", "canvas", "kept")
-    for entry in found:
-        table.add_row(entry.avatar_id, entry.name, entry.family, f"{entry.width}x{entry.height}", _kept(entry.used_at))
-    stdout.print(table)
+    rows = [
+        (entry.avatar_id, entry.name, entry.family, f"{entry.width}x{entry.height}", _kept(entry.used_at))
+        for entry in found
+    ]
+    show_rows(("id", "name", "family", "canvas", "kept"), rows, whole=("id",))
+
+
+@app.command("picture")
+def picture(
+    out: Annotated[Path, typer.Option(help="The picture to write: a .jpg or .png file.")],
+    avatar_id: Annotated[str, typer.Argument(help="Id as `avatar list` prints it; else the default presenter.")] = "",
+) -> None:
+    """Write the picture that a presenter is made of, at full size, and print its path.
+
+    Example: liveanchor avatar picture --out me.jpg
+    """
+    from PIL import Image
+
+    from pipeline.local import avatar_store
+    from pipeline.presenter import default_avatar
+
+    if writable_target(out, "--out").suffix.lower() not in PICTURES:
+        raise InvalidInputError("--out", str(out), f"a file name that ends in {', '.join(PICTURES)}")
+    store = avatar_store()
+    with presenter_named_by("AVATAR_ID"):
+        avatar = store.get(avatar_id) if avatar_id else default_avatar(store)
+    Image.fromarray(avatar.canvas_rgb).save(out, quality=JPEG_QUALITY)
+    stdout.print(str(out))
 
 
 @app.command("delete")
@@ -55,7 +91,8 @@ def delete(avatar_id: Annotated[str, typer.Argument(help="Id as `avatar list` pr
     """
     from pipeline.local import avatar_store
 
-    avatar_store().delete(avatar_id)
+    with presenter_named_by("AVATAR_ID"):
+        avatar_store().delete(avatar_id)
 
 
 def _kept(used_at: float | None) -> str:

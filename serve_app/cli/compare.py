@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from kernels.errors import InvalidInputError
-from serve_app.cli.console import existing_file, stdout
+from serve_app.cli.console import existing_file, show_rows, stderr, stdout
 
 SHOWN_SPIKES = 10
+SPIKES_ARE = (
+    "a spike is a frame that jumps out of its neighbourhood; quick lips and blinks make some in a sound video too: "
+    "what to look at after an upgrade are those in spikes_only_second"
+)
 
 
 def compare(
@@ -36,11 +39,10 @@ def compare(
     if as_json:
         stdout.print_json(json.dumps(report))
         return
-    table = Table("measure", "value")
-    for name, value in report.items():
-        if (text := _in_words(name, value)) is not None:
-            table.add_row(name, text)
-    stdout.print(table)
+    cells = [(name, _in_words(name, value)) for name, value in report.items()]
+    show_rows(("measure", "value"), [(name, text) for name, text in cells if text is not None])
+    if any(report[name] for name in report if name.startswith("spikes")):
+        stderr.print(SPIKES_ARE)
 
 
 def _in_words(name: str, value: Any) -> str | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.status import Status
+from rich.table import Table
 from rich.text import Text
 
 from kernels.errors import InvalidInputError
@@ -38,6 +41,26 @@ def progress() -> Progress:
 def waiting(text: str) -> Status:
     """A spinner on stderr beside what is being done."""
     return stderr.status(Text(text))
+
+
+def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], whole: Sequence[str] = ()) -> None:
+    """Rows on stdout: a table for a person at a terminal; in a pipe one line a row, cells apart by tabs, nothing cut off.
+
+    Args:
+        columns: Headings, which only the table has.
+        rows: Cells of each row.
+        whole: Columns whose cells stay on one line: ids, which people copy.
+    """
+    if not stdout.is_terminal:
+        for row in rows:
+            typer.echo("\t".join(" ".join(str(cell).split()) for cell in row))  # rich makes spaces of tabs
+        return
+    table = Table()
+    for name in columns:
+        table.add_column(name, no_wrap=name in whole, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    stdout.print(table, soft_wrap=False)
 
 
 def existing_file(path: Path, flag: str) -> Path:

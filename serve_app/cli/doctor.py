@@ -6,10 +6,9 @@ import json
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from serve_app.cli.console import stdout
+from serve_app.cli.console import show_rows, stdout
 
 _STYLE = {"ok": "green", "optional": "yellow", "missing": "bold red"}
 
@@ -25,9 +24,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
     if as_json:
         stdout.print_json(json.dumps([finding.to_json() for finding in findings]))
     else:
-        table = Table("what", "state", "found", "to do")
-        for finding in findings:
-            table.add_row(finding.name, Text(finding.level, _STYLE[finding.level]), finding.found, finding.advice)
-        stdout.print(table)
+        rows = [(one.name, Text(one.level, _STYLE[one.level]), one.found, one.advice) for one in findings]
+        show_rows(("what", "state", "found", "to do"), rows)
     if any(finding.level == "missing" for finding in findings):
         raise typer.Exit(1)

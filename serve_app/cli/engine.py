@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from kernels.errors import InvalidInputError
-from serve_app.cli.console import progress, stderr, stdout, waiting
+from serve_app.cli.command_group import CommandGroup
+from serve_app.cli.console import progress, show_rows, stderr, stdout, waiting
 from serve_app.cli.engine_options import LibraryName, library_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engines.tensorrt.catalogue import EngineSpec
     from engines.tensorrt.networks import Load
 
-app = typer.Typer(help="TensorRT engines on this machine: build, list, verify.", no_args_is_help=True)
+app = typer.Typer(cls=CommandGroup, help="TensorRT engines on this machine: build, list, verify.", no_args_is_help=True)
 
 What = Annotated[
     str, typer.Argument(help="An engine, a prefix (ditto, rife/4.9) or all; `engine list --known` has them.")
@@ -125,10 +125,7 @@ def list_engines(
     if not rows:
         stderr.print("no engines yet: liveanchor engine build")
         return
-    table = Table(*rows[0])
-    for row in rows:
-        table.add_row(*row.values())
-    stdout.print(table)
+    show_rows(list(rows[0]), [list(row.values()) for row in rows], whole=("engine", "key"))
 
 
 @app.command("verify")

@@ -11,10 +11,14 @@ from rich.progress import Progress, TaskID
 
 from kernels.errors import InvalidInputError
 from pipeline.clock import SUPPORTED_FPS
-from serve_app.cli.console import existing_file, progress, stdout, writable_target
+from serve_app.cli.console import existing_file, progress, stderr, stdout, writable_target
+from serve_app.cli.native_log import without_litert_greeting
+from serve_app.cli.presenter_ids import presenter_named_by
 
 if TYPE_CHECKING:
     from pipeline.config import SessionSettings
+    from pipeline.local import LocalPipeline
+    from pipeline.types import Avatar
 
 CHUNK_FRAMES = (4, 8, 16, 25)
 MAX_SEED = 2**63 - 1
@@ -34,7 +38,12 @@ def generate(
     avatar: Annotated[
         str, typer.Option(help="Id of a registered presenter; the default presenter when not given.")
     ] = "",
-    portrait: Annotated[Path | None, typer.Option(help="A portrait photo or short video to animate instead.")] = None,
+    portrait: Annotated[
+        Path | None,
+        typer.Option(
+            help="A portrait photo or short video to animate; kept for a day. `avatar register` keeps one for good."
+        ),
+    ] = None,
     fps: Annotated[float, typer.Option(help="Frames per second: 25, 50 or 59.94 (60000/1001).")] = 25,
     chunk_frames: Annotated[int, typer.Option(help="Frames per render call: 4, 8, 16 or 25; changes no pixel.")] = 8,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Head motion and blinks are a function of it.")] = 0,
@@ -48,6 +57,8 @@ def generate(
 
     Example: liveanchor generate --audio speech.wav --out talk.mp4 --portrait me.jpg
     """
+    from pipeline.avatar_store import check_avatar_id
+
     existing_file(audio, "--audio")
     if portrait is not None:
         existing_file(portrait, "--portrait")
@@ -63,6 +74,9 @@ def generate(
     one_of(chunk_frames, CHUNK_FRAMES, "--chunk-frames")
     if avatar and portrait is not None:
         raise InvalidInputError("--avatar", "together with --portrait", "one of them, or neither")
+    if avatar:
+        with presenter_named_by("--avatar"):
+            check_avatar_id(avatar)
     job = Job(audio, out, avatar or None, portrait, fps, chunk_frames, seed)
     with progress() as bar:
         task = bar.add_task("listening", total=None)
@@ -102,7 +116,11 @@ def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
     pipeline = LocalPipeline(
         encoder=config.encoder, rife=config.rife, family=config.models.family, weights=config.models.weights_dir
     )
-    presenter = pipeline.register(job.portrait) if job.portrait else pipeline.avatar(job.avatar_id)
+    if job.portrait is None:
+        with presenter_named_by("--avatar"):
+            presenter = pipeline.avatar(job.avatar_id)
+    else:
+        presenter = temporary_presenter(pipeline, job.portrait, config.limits.temporary_avatar_ttl_s)
     bar.update(task, description="speaking")
     pipeline.generate_file(
         decoded,
@@ -112,6 +130,20 @@ def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
         seed=job.seed,
         on_progress=lambda done, total: bar.update(task, completed=done, total=total),
     )
+
+
+def temporary_presenter(pipeline: LocalPipeline, portrait: Path, ttl_s: float) -> Avatar:
+    """A presenter for this job, as a service makes one; those that nobody has used for `ttl_s` seconds go first (0: none)."""
+    if ttl_s:
+        pipeline.store.expire(ttl_s)
+    with without_litert_greeting():
+        avatar = pipeline.register(portrait, temporary=True)
+    if pipeline.store.used_at(avatar.avatar_id) is not None:
+        kept = f"until it is unused for {ttl_s / 3600:g} h" if ttl_s else "until it is deleted"
+        stderr.print(
+            f"presenter {avatar.avatar_id}: usable as --avatar {kept}; `liveanchor avatar register {portrait}` keeps it"
+        )
+    return avatar
 
 
 def generate_on_ray(job: Job, bar: Progress, task: TaskID) -> None:

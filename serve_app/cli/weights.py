@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from kernels.errors import InvalidInputError, LiveAnchorError
-from serve_app.cli.console import stderr, stdout, waiting
+from serve_app.cli.command_group import CommandGroup
+from serve_app.cli.console import show_rows, stderr, stdout, waiting
 
-app = typer.Typer(help="Weights on this machine: list, pull, import, verify.", no_args_is_help=True)
+app = typer.Typer(cls=CommandGroup, help="Weights on this machine: list, pull, import, verify.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -23,10 +23,8 @@ def list_weights() -> None:
     from engines.home import liveanchor_home
     from engines.weights_pull import list_weights as known
 
-    table = Table("name", "state", "licence", "source")
-    for entry in known(liveanchor_home()):
-        table.add_row(entry.name, entry.state, entry.licence, entry.source)
-    stdout.print(table)
+    rows = [(entry.name, entry.state, entry.licence, entry.source) for entry in known(liveanchor_home())]
+    show_rows(("name", "state", "licence", "source"), rows, whole=("name",))
 
 
 @app.command("pull")

@@ -1,0 +1,156 @@
+"""`liveanchor avatar` and `generate --portrait`: ids arrive whole, portraits of a job stay for a while, LiteRT does not greet."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.console import Console
+from typer.testing import CliRunner
+
+from engines.home import FACE_DIR_ENV, HOME_ENV
+from kernels.errors import InvalidInputError
+from pipeline.avatar_store import AvatarStore, AvatarSummary, avatars_dir
+from pipeline.local import LocalPipeline, load_face_mesh
+from pipeline.presenter import default_avatar
+from pipeline.types import Avatar
+from serve_app.cli import console
+from serve_app.cli.app import app
+from serve_app.cli.generate import temporary_presenter
+from serve_app.cli.native_log import without_litert_greeting
+
+GREETING = b"INFO: Created TensorFlow Lite XNNPACK delegate for CPU.\n"
+IDS = [f"{number:032x}" for number in (0xABCDEF0123456789, 2**128 - 1)]
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = [
+        AvatarSummary(IDS[0], "Anna\tof the\nevening news", "mini", 1080, 1920),
+        AvatarSummary(IDS[1], "a name so long that no table of eighty columns has room", "mini", 720, 1280, 9, 1.8e9),
+    ]
+    monkeypatch.setattr("pipeline.local.avatar_store", lambda: SimpleNamespace(list=lambda: shown))
+
+
+def test_in_a_pipe_each_presenter_is_one_line_with_its_whole_id(two: None) -> None:
+    lines = CliRunner(env={"COLUMNS": "40"}).invoke(app, ["avatar", "list"]).output.splitlines()
+    cells = [line.split("\t") for line in lines]
+    assert [row[0] for row in cells] == IDS and [len(row) for row in cells] == [5, 5]
+    assert cells[0][1] == "Anna of the evening news" and cells[0][4] == "always"
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_terminal_s_table_cuts_no_id_and_no_cell(two: None, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    written = io.StringIO()
+    terminal = Console(file=written, force_terminal=True, width=width, soft_wrap=True, markup=False, color_system=None)
+    monkeypatch.setattr(console, "stdout", terminal)
+    assert CliRunner().invoke(app, ["avatar", "list"]).exit_code == 0
+    shown = written.getvalue()
+    assert all(one in shown for one in IDS) and "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+
+
+def test_the_list_speaks_json(two: None) -> None:
+    found = json.loads(CliRunner().invoke(app, ["avatar", "list", "--json"]).output)
+    assert [(one["avatar_id"], one["used_at"]) for one in found] == [(IDS[0], None), (IDS[1], 1.8e9)]
+
+
+@pytest.mark.parametrize("command", [["delete", "Anna"], ["picture", "Anna", "--out", "x.png"], ["delete", "0" * 32]])
+def test_an_id_that_is_none_is_answered_with_where_they_are(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(HOME_ENV, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    error = CliRunner().invoke(app, ["avatar", *command]).exception
+    assert isinstance(error, InvalidInputError)
+    assert str(error).startswith("AVATAR_ID: ") and "liveanchor avatar list" in str(error)
+
+
+@pytest.mark.parametrize("name", ["me.png", "me.jpg"])
+def test_the_picture_of_a_presenter_is_its_canvas(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(HOME_ENV, str(tmp_path / "home"))
+    avatar = default_avatar()
+    AvatarStore(avatars_dir()).put(avatar)
+    out = tmp_path / name
+    done = CliRunner().invoke(app, ["avatar", "picture", avatar.avatar_id, "--out", str(out)])
+    assert done.stdout.strip() == str(out), done.exception
+    seen = np.asarray(Image.open(out)).astype(int)
+    assert seen.shape == avatar.canvas_rgb.shape
+    assert np.abs(seen - avatar.canvas_rgb).mean() < (0.001 if name == "me.png" else 3)
+
+
+def test_a_picture_must_be_one_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(HOME_ENV, str(tmp_path))
+    error = CliRunner().invoke(app, ["avatar", "picture", "--out", str(tmp_path / "me.gif")]).exception
+    assert isinstance(error, InvalidInputError) and error.field == "--out"
+
+
+def test_a_portrait_of_a_job_is_temporary_says_so_and_expires(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = default_avatar()
+    monkeypatch.setattr("pipeline.local.load_face_mesh", lambda home: None)
+    monkeypatch.setattr("pipeline.local.register_file", lambda source, mesh, name: made)
+    pipeline = LocalPipeline(tmp_path)
+    avatar: Avatar = temporary_presenter(pipeline, Path("me.jpg"), 3600.0)
+    assert pipeline.store.used_at(avatar.avatar_id) is not None
+    said = " ".join(capsys.readouterr().err.split())
+    assert avatar.avatar_id in said and "1 h" in said and "liveanchor avatar register me.jpg" in said
+    folder = avatars_dir(tmp_path) / "temporary" / avatar.avatar_id
+    os.utime(folder, (1.0, 1.0))
+    pipeline.store.expire(3600.0)
+    assert pipeline.store.list() == []
+
+    pipeline.register(Path("me.jpg"))
+    temporary_presenter(pipeline, Path("me.jpg"), 3600.0)
+    assert pipeline.store.used_at(made.avatar_id) is None and capsys.readouterr().err == ""
+
+
+def test_litert_s_greeting_alone_is_kept_from_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    python_stderr = sys.stderr
+    with without_litert_greeting():
+        os.write(2, b"WARNING: something else\n" + GREETING)
+        sys.stderr.write("a person reads this\n")
+    assert sys.stderr is python_stderr
+    os.write(2, GREETING)
+    said = capfd.readouterr().err
+    assert "something else" in said and "a person reads this" in said and said.count("XNNPACK") == 1
+
+
+def test_what_native_code_said_comes_out_when_the_block_fails(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidInputError), without_litert_greeting():
+        os.write(2, b"ERROR: no such operator\n")
+        raise InvalidInputError("portrait", "x", "y")
+    assert "no such operator" in capfd.readouterr().err
+
+
+def test_a_data_folder_that_is_a_file_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setenv(HOME_ENV, str(tmp_path / "file"))
+    error = CliRunner().invoke(app, ["avatar", "list"]).exception
+    assert isinstance(error, InvalidInputError) and error.field == HOME_ENV
+
+
+def test_a_face_folder_without_models_is_not_answered_with_a_pull(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(FACE_DIR_ENV, str(tmp_path / "nosuch"))
+    monkeypatch.setattr("pipeline.local.pull", lambda *a: pytest.fail("nothing is pulled"))
+    with pytest.raises(InvalidInputError, match=FACE_DIR_ENV) as caught:
+        load_face_mesh(tmp_path)
+    assert "nosuch" in str(caught.value)
+
+
+def test_help_shows_no_type_beside_a_flag() -> None:
+    for command in (["--help"], ["generate", "--help"], ["engine", "list", "--help"]):
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", CliRunner().invoke(app, command).output)
+        assert "bool" not in shown and "--help" in shown
+    assert "<path>" in re.sub(r"\x1b\[[0-9;]*m", "", CliRunner().invoke(app, ["generate", "--help"]).output)
