@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.ray.graph import JOB_S, Graph, speech_wav, wait_for
 
-EAGER = {"target_ongoing_requests": 0.05, "upscale_delay_s": 0.0, "look_back_period_s": 1.0}
-"""One call now and then is reason enough for more replicas."""
+TARGETS = {"MotionDiffusion": 0.01, "Renderer": 1.0}
+"""Calls in flight that ask for more replicas: a file keeps several in flight at the renderer, and now and then one before it."""
 
 
 def test_no_stage_waits_for_room_and_takes_the_share_of_one_that_dies(graph: Graph) -> None:
-    """With Ray Serve's own rule the second `MotionDiffusion` got the killed `Renderer`'s share, and no file was ever made again."""
-    graph.resubmit("MotionDiffusion", autoscaling_config=EAGER)
+    """A second `MotionDiffusion` that waited got the killed `Renderer`'s share, and no file was ever made again."""
+    eager = copy.deepcopy(graph.document)
+    for one in eager["applications"][0]["deployments"]:
+        if one["name"] in TARGETS:
+            changes = {
+                "target_ongoing_requests": TARGETS[one["name"]],
+                "upscale_delay_s": 0.5,
+                "look_back_period_s": 1.0,
+            }
+            one["autoscaling_config"] |= changes
+    graph.submit(eager)
+    wait_for("the renderer to be known", lambda: graph.pids("Renderer"))
     wav, done = speech_wav(4.0), threading.Event()
 
     def keep_busy(seed: int) -> list[int]:
@@ -26,11 +37,12 @@ def test_no_stage_waits_for_room_and_takes_the_share_of_one_that_dies(graph: Gra
         jobs = [pool.submit(keep_busy, seed) for seed in range(3)]
         try:
             wait_for("jobs to be under way", lambda: sum(len(one.active_jobs) for one in graph.host_stats()) >= 2)
-            threading.Event().wait(8.0)
-            assert len(graph.all_replicas("MotionDiffusion")) == 1, "a second one waits for room that there is not"
+            threading.Event().wait(10.0)
+            for name in TARGETS:
+                assert len(graph.all_replicas(name)) == 1, f"a second {name} waits for room that there is not"
             killed = graph.kill("Renderer")
             graph.replaced("Renderer", killed)
         finally:
             done.set()
         assert {code for job in jobs for code in job.result(timeout=JOB_S)} == {200}
-    graph.resubmit("MotionDiffusion")
+    graph.submit(graph.document)
