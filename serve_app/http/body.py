@@ -18,6 +18,8 @@ from serve_app.http.errors import BodyMalformedError, BodyTooLargeError, Misplac
 MULTIPART: Final = "multipart/form-data"
 JSON: Final = "application/json"
 _DIGITS: Final = re.compile(r"[0-9]{1,18}")
+_FILE_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,240}\.[A-Za-z0-9]{2,5}\s?")
+_LONGEST_NAME_BYTES: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,17 @@ class BodyLimits:
     max_bytes: int
     idle_s: float
     total_s: float
+
+
+def names_a_file(content: bytes | str) -> bool:
+    """Whether what came for a file looks like a file's name: callers forget to send the file itself."""
+    if len(content) > _LONGEST_NAME_BYTES:
+        return False
+    try:
+        text = content if isinstance(content, str) else content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return _FILE_NAME.fullmatch(text) is not None
 
 
 def content_type(request: Request) -> str:

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from starlette.requests import Request
 
-from serve_app.http.body import BodyLimits, FormShape, RawForm, Upload, read_whole
+from serve_app.http.body import BodyLimits, FormShape, RawForm, Upload, names_a_file, read_whole
 from serve_app.http.capacity import Hold
 from serve_app.http.errors import BodyMalformedError, DuplicateFieldError, UnknownFieldError
 
@@ -65,7 +65,8 @@ def _decoded(name: str, value: object) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BodyMalformedError(name, "text that is no base64", _BASE64) from error
+        what = "the name of a file, not its content" if names_a_file(text) else "text that is no base64"
+        raise BodyMalformedError(name, what, _BASE64) from error
 
 
 def _end_of_prefix(name: str, value: str) -> int:

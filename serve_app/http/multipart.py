@@ -10,7 +10,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
-from serve_app.http.body import BodyLimits, FormShape, RawForm, Upload, body_pieces
+from serve_app.http.body import BodyLimits, FormShape, RawForm, Upload, body_pieces, names_a_file
 from serve_app.http.capacity import Hold
 from serve_app.http.errors import (
     BodyMalformedError,
@@ -128,6 +128,10 @@ class _FormReader:
                 self.form.values[self._name] = data.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise BodyMalformedError(self._name, "bytes that are no UTF-8", "UTF-8 text") from error
+        elif self._filename is None and names_a_file(data):
+            raise MissingFieldError(
+                self._name, f"{len(data)} bytes of text and no file", f"a file; curl: -F {self._name}=@FILE"
+            )
         elif data or self._filename:  # a browser sends a file input that was left empty as no bytes without a name
             self.form.files[self._name] = Upload(data, self._filename or "")
         self._data = io.BytesIO()

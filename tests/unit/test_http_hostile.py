@@ -244,6 +244,10 @@ FORMS: dict[str, tuple[bytes, int, str, str]] = {
     ),
     "ten thousand parts": (b"".join(part(f"f{i}", b"1") for i in range(10_000)) + END, 422, "unknown_field", "f0"),
     "a text of a megabyte": (AUDIO + part("seed", b"1" * MIB) + END, 413, "field_too_large", "seed"),
+    "a name where the file belongs": (part("audio", b"speech.wav") + END, 422, "missing_field", "audio"),
+    "a path where the file belongs": (AUDIO + part("portrait", b"/tmp/me 1.png\n") + END, 422, "missing_field", "portrait"),
+    "a sentence where the file belongs": (part("audio", b"Good evening.") + END, 422, "audio_unreadable", "audio"),
+    "a file with its name in it": (part("audio", b"speech.wav", '; filename="a.wav"') + END, 422, "audio_unreadable", "audio"),
     "a body larger than allowed": (part("audio", b"\0" * MAX_UPLOAD) + END, 413, "body_too_large", "body"),
 }  # fmt: skip
 
@@ -253,6 +257,14 @@ def test_forms(served: Served, name: str) -> None:
     body, status, code, field = FORMS[name]
     answer = served.client.post("/generate", content=body, headers={"Content-Type": "multipart/form-data; boundary=b"})
     assert_problem(answer, status, code, field)
+
+
+def test_a_forgotten_at_sign_is_answered_with_one(served: Served) -> None:
+    form = part("audio", b"speech.wav") + END
+    answer = served.client.post("/generate", content=form, headers={"Content-Type": "multipart/form-data; boundary=b"})
+    assert answer.json()["detail"] == "audio: got 10 bytes of text and no file (allowed: a file; curl: -F audio=@FILE)"
+    answer = served.client.post("/generate", json={"audio": "talks/speech.wav"})
+    assert "the name of a file, not its content" in answer.json()["detail"] and answer.status_code == 400
 
 
 def test_a_body_without_announced_length_is_bounded_too(served: Served) -> None:
