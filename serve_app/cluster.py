@@ -6,7 +6,6 @@ import logging
 import os
 import random
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernels.errors import InvalidInputError, LiveAnchorError, first_line
+import structlog
+
+from kernels.errors import LiveAnchorError, first_line
+from serve_app.cluster_address import ADDRESS_ENV, Address, answers, find_address
 from serve_app.declare import APP_NAME
+from serve_app.serve_status import progress, reason, service_url, status
+from serve_app.signals import sigterm_kept
+
+_log = structlog.get_logger(__name__)
 
 MIN_CPUS = 2
 OBJECT_STORE_BYTES = 512 * 2**20
@@ -51,11 +57,13 @@ class Cluster:
         dashboard_url: Where Ray's REST API answers.
         owned: True when it was started here and ends with this process.
         gpus: GPUs of the whole cluster.
+        logs: Folder where Ray Serve's logs of this node lie; empty where it is not on this machine.
     """
 
     dashboard_url: str
     owned: bool
     gpus: float
+    logs: str = ""
 
 
 def free_port() -> int:
@@ -72,26 +80,53 @@ def free_port() -> int:
 
 
 @contextmanager
-def connected() -> Iterator[Cluster | None]:
+def connected(probe: Callable[[Address], bool] = answers) -> Iterator[Cluster | None]:
     """Connect to the cluster that `RAY_ADDRESS` names or that runs on this machine; None where none runs. It is left as it is.
 
+    A cluster that Ray remembers from before a crash counts as none; a log line says so.
+
+    Args:
+        probe: Says whether a cluster answers at an address.
+
     Raises:
-        ServiceFailedError: `RAY_ADDRESS` is set and nothing answers there.
+        InvalidInputError: `RAY_ADDRESS` is no address of a cluster.
+        ServiceFailedError: `RAY_ADDRESS` is set and nothing answers there, or what answers cannot be used.
     """
     _set_up_environment()
     import ray
 
-    try:
-        context: Any = ray.init(address="auto", log_to_driver=False, logging_level=logging.ERROR, namespace=APP_NAME)
-    except ConnectionError as error:
-        if named := os.environ.get("RAY_ADDRESS"):
-            raise ServiceFailedError(f"RAY_ADDRESS is {named}, and no Ray answers there") from error
+    address = find_address()
+    if address is not None and not probe(address):
+        if address.named:
+            raise _nobody_answers()
+        _log.warning("the cluster that Ray remembers is gone; going on without it", address=address.target)
+        address = None
+    if address is None:
         yield None
         return
+    try:
+        with sigterm_kept():
+            context: Any = ray.init(
+                address="auto", log_to_driver=False, logging_level=logging.ERROR, namespace=APP_NAME
+            )
+    except ConnectionError as error:
+        if address.named:
+            raise _nobody_answers() from error
+        yield None
+        return
+    except RuntimeError as error:  # another version of Ray or Python, or a token that it wants
+        raise ServiceFailedError(f"the Ray cluster at {address.target}: {first_line(error)}") from error
     try:
         yield _described(context, owned=False)
     finally:
         ray.shutdown()
+
+
+def _nobody_answers() -> ServiceFailedError:
+    return ServiceFailedError(
+        f"{ADDRESS_ENV} is {os.environ.get(ADDRESS_ENV)}, and no Ray answers there; "
+        f"start it, or unset {ADDRESS_ENV} to go on without it"
+    )
 
 
 @contextmanager
@@ -100,7 +135,8 @@ def private() -> Iterator[Cluster]:
     _set_up_environment()
     import ray
 
-    context = _start()
+    with sigterm_kept():
+        context = _start()
     try:
         yield _described(context, owned=True)
     finally:
@@ -118,7 +154,9 @@ def _described(context: Any, owned: bool) -> Cluster:
 
     resources: Any = ray.cluster_resources
     gpus = float(resources().get("GPU", 0.0))
-    return Cluster(f"http://{context.dashboard_url}" if context.dashboard_url else "", owned, gpus)
+    session: str = getattr(context, "address_info", {}).get("session_dir") or ""  # Ray Client has none
+    logs = str(Path(session, "logs", "serve")) if session else ""
+    return Cluster(f"http://{context.dashboard_url}" if context.dashboard_url else "", owned, gpus, logs)
 
 
 def _start() -> Any:
@@ -199,52 +237,6 @@ def details(cluster: Cluster) -> dict[str, Any]:
     return found
 
 
-def service_url(found: dict[str, Any]) -> str | None:
-    """The address of a running LiveAnchor on this cluster, None where there is none."""
-    application = found.get("applications", {}).get(APP_NAME, {})
-    if application.get("status") != "RUNNING":
-        return None
-    options = found.get("http_options") or {}
-    host = options.get("host") or "127.0.0.1"
-    return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{options.get('port') or 8000}"  # noqa: S104  # compared, not bound
-
-
-def is_deployed(found: dict[str, Any]) -> bool:
-    """Whether the application is there: running, starting or being changed."""
-    status = found.get("applications", {}).get(APP_NAME, {}).get("status", "NOT_STARTED")
-    return status in ("RUNNING", "DEPLOYING", "UNHEALTHY")
-
-
-def refuse_takeover(found: dict[str, Any], host: str, port: int) -> None:
-    """Refuse to change a cluster whose Ray Serve listens elsewhere than was asked: its users would lose what they have.
-
-    Raises:
-        InvalidInputError: Applications run there under another address.
-    """
-    options = found.get("http_options") or {}
-    here = (options.get("host") or "127.0.0.1", options.get("port") or 8000)
-    if found.get("applications") and here != (host, port):
-        raise InvalidInputError(
-            "--port",
-            f"{host}:{port}, but the Ray cluster of this machine already serves on {here[0]}:{here[1]}",
-            f"--host {here[0]} --port {here[1]} to update what runs there, or another cluster by RAY_ADDRESS",
-        )
-
-
-def check_port_is_free(host: str, port: int) -> None:
-    """Find out before Ray starts that somebody listens there already.
-
-    Raises:
-        InvalidInputError: The address cannot be bound.
-    """
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise InvalidInputError("--port", f"{host}:{port} ({error.strerror})", "an address that is free") from error
-
-
 def wait_until_running(
     cluster: Cluster,
     timeout_s: float,
@@ -275,38 +267,12 @@ def wait_until_running(
             say(f"starting; {error}")
             pause.wait(POLL_S)
             continue
-        application = found.get("applications", {}).get(APP_NAME, {})
-        status = application.get("status", "NOT_STARTED")
         if (url := service_url(found)) is not None:
             return url
-        if status in ("DEPLOY_FAILED", "UNHEALTHY"):
-            raise ServiceFailedError(_reason(application))
-        deployments = application.get("deployments", {})
-        healthy = sum(1 for one in deployments.values() if one.get("status") == "HEALTHY")
-        say(f"starting, {healthy} of {len(deployments) or '?'} parts are up")
+        if status(found) in ("DEPLOY_FAILED", "UNHEALTHY"):
+            raise ServiceFailedError(reason(found))
+        say(progress(found))
         if clock() > deadline:
-            raise ServiceFailedError(f"still {status} after {timeout_s:.0f} s: {application.get('message', '')}")
+            why = reason(found) or "Ray Serve does not say why"
+            raise ServiceFailedError(f"still {status(found)} after {timeout_s:.0f} s: {why}")
         pause.wait(POLL_S)
-
-
-def _reason(application: dict[str, Any]) -> str:
-    """The first thing that went wrong, with the last lines of its trace."""
-    parts = application.get("deployments", {})
-    broken = [
-        f"{name}: {one['message']}"
-        for name, one in parts.items()
-        if one.get("status") != "HEALTHY" and one.get("message")
-    ]
-    return "\n".join([str(application.get("message", "")), *broken])[-3000:]
-
-
-def write_document(document: dict[str, Any], folder: Path) -> Path:
-    """Keep what was submitted, for people: `serve.yaml` in `folder`, atomically."""
-    import yaml
-
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / "serve.yaml"
-    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
-        yaml.safe_dump(document, file, sort_keys=False)
-    Path(file.name).replace(target)
-    return target

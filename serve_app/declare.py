@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES
@@ -60,3 +62,15 @@ def serve_document(config: AppConfig, host: str, port: int) -> dict[str, Any]:
             }
         ],
     }
+
+
+def write_document(document: dict[str, Any], folder: Path) -> Path:
+    """Keep what was submitted, for people: `serve.yaml` in `folder`, atomically."""
+    import yaml
+
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / "serve.yaml"
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
+        yaml.safe_dump(document, file, sort_keys=False)
+    Path(file.name).replace(target)
+    return target

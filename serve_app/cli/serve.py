@@ -38,18 +38,10 @@ def serve(
     Example: liveanchor serve --host 0.0.0.0 --port 8000
     """
     from engines.home import liveanchor_home
-    from serve_app.cluster import (
-        check_port_is_free,
-        connected,
-        details,
-        private,
-        refuse_takeover,
-        submit,
-        wait_until_running,
-        write_document,
-    )
+    from serve_app.cluster import connected, details, private, submit, wait_until_running
+    from serve_app.cluster_checks import check_port_is_free, refuse_takeover
     from serve_app.config import load_config
-    from serve_app.declare import fit_to, serve_document
+    from serve_app.declare import fit_to, serve_document, write_document
 
     settings = load_config(existing_file(config, "--config") if config else None)
     with waiting("connecting to Ray") as status, ExitStack() as stack:
@@ -66,8 +58,12 @@ def serve(
         status.stop()
         stdout.print(url)
         stderr.print(f"configuration: {kept}")
+        if cluster.logs:
+            stderr.print(f"logs: {cluster.logs}")
+        stderr.print(f"state: serve status --address {cluster.dashboard_url}")
         if not cluster.owned:
-            stderr.print("runs on the Ray cluster that was here; end it with: serve shutdown")
+            stderr.print("runs on the Ray cluster that was here; to end all that Ray Serve runs there:")
+            stderr.print(f"serve shutdown --address {cluster.dashboard_url}")
             return
         stderr.print("press Ctrl-C to stop")
         stop = threading.Event()
@@ -82,7 +78,8 @@ def watch(cluster: Cluster, stop: threading.Event, every_s: float = WATCH_S) -> 
     Raises:
         ServiceFailedError: The application, or Ray itself, is gone, `PATIENCE` times in a row.
     """
-    from serve_app.cluster import ServiceFailedError, details, is_deployed
+    from serve_app.cluster import ServiceFailedError, details
+    from serve_app.serve_status import is_deployed
 
     times = 0
     while not stop.wait(every_s):

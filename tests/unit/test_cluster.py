@@ -20,21 +20,11 @@ from kernels.errors import InvalidInputError
 from serve_app import cluster as clusters
 from serve_app import remote
 from serve_app.cli.serve import watch
-from serve_app.cluster import (
-    Cluster,
-    ServiceFailedError,
-    check_port_is_free,
-    details,
-    free_port,
-    is_deployed,
-    refuse_takeover,
-    service_url,
-    submit,
-    wait_until_running,
-    write_document,
-)
+from serve_app.cluster import Cluster, ServiceFailedError, details, free_port, submit, wait_until_running
+from serve_app.cluster_checks import check_port_is_free, refuse_takeover
 from serve_app.config import AppConfig
-from serve_app.declare import serve_document
+from serve_app.declare import serve_document, write_document
+from serve_app.serve_status import is_deployed, service_url
 
 HERE = Cluster("http://127.0.0.1:8265", owned=False, gpus=0.0)
 DOCUMENT = serve_document(AppConfig(), "127.0.0.1", 8000)
@@ -303,3 +293,25 @@ def test_a_port_in_use_is_named_before_ray_starts() -> None:
         with pytest.raises(InvalidInputError, match="--port"):
             check_port_is_free("127.0.0.1", taken.getsockname()[1])
     check_port_is_free("127.0.0.1", free_port())
+
+
+def test_waiting_names_what_ray_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = (
+        "1 replicas that have taken more than 30s to be scheduled.\nResources required for each replica: {'GPU': 0.4}"
+    )
+    parts = {"Renderer": {"status": "UPDATING", "message": waits}, "Ingress": {"status": "HEALTHY", "message": "fine"}}
+    use(monkeypatch, Api(found("DEPLOYING", message="", deployments=parts)))
+    said: list[str] = []
+    now = iter([0.0, 1.0, 61.0])
+    with pytest.raises(ServiceFailedError, match="still DEPLOYING after 60 s: Renderer: 1 replicas[^$]*'GPU': 0.4"):
+        wait_until_running(HERE, 60, said.append, clock=lambda: next(now))
+    [line] = said
+    assert line.startswith("starting, 1 of 2 parts are up; Renderer: 1 replicas") and "GPU" in line and "\n" not in line
+    assert "fine" not in line
+
+
+def test_an_address_that_is_not_this_machines_is_the_hosts_fault() -> None:
+    for host in ("203.0.113.7", "::1"):  # kept for documentation; of another family
+        with pytest.raises(InvalidInputError) as refused:
+            check_port_is_free(host, free_port())
+        assert refused.value.field == "--host" and refused.value.got.startswith(host)
