@@ -15,6 +15,7 @@ help: ## show this list
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 13) or sys.exit("LiveAnchor needs Python 3.11 or 3.12; name one with: make PYTHON=python3.11 ...")'
+	@echo "installing LiveAnchor into $(VENV): some minutes, 3.5 GB or more; only the first time"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	touch $(READY)

@@ -215,9 +215,11 @@ def load_interpolator(
         home: Data folder; None means `LIVEANCHOR_HOME` or its default.
 
     Raises:
-        InvalidInputError: No such name.
+        InvalidInputError: No such name, or a device that is not here.
         WeightsError: Its weights are not here, or damaged; the message says what to do.
     """
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise InvalidInputError("device", f"{device}, and torch finds no GPU", "cpu, or a machine with a GPU")
     found = find_network(name, home)
     return Interpolator(found.network, found.name, device)
 

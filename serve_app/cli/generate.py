@@ -152,6 +152,11 @@ def generate_on_ray(job: Job, bar: Progress, task: TaskID) -> None:
     from pipeline.config import SessionSettings
     from serve_app.remote import generate_remote
 
+    def tell(text: str) -> None:
+        bar.update(task, description=text)
+        if not stderr.is_interactive:  # no bar: a cluster that takes its time to start would look like nothing at all
+            stderr.print(text)
+
     decode_audio(job.audio)  # a bad file is refused here, before a cluster is started for it
     generate_remote(
         job.audio,
@@ -161,5 +166,5 @@ def generate_on_ray(job: Job, bar: Progress, task: TaskID) -> None:
         settings=job.settings(SessionSettings()),
         seed=job.seed,
         on_progress=lambda done, total: bar.update(task, completed=done, total=total or None),
-        on_status=lambda text: bar.update(task, description=text),
+        on_status=tell,
     )

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import wave
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -293,3 +294,18 @@ def test_the_frame_rate_arrives_as_the_service_wants_it(
     form.values["fps"] = f"{asked[0]:g}"
     assert form.values["fps"] == sent and fps_field(form, 25) == exact
     assert repr(asked[0]) == repr(exact)
+
+
+def test_in_a_pipe_what_a_cluster_waits_for_is_said_in_lines(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def generate(*paths: Path, on_status: Callable[[str], None], **rest: object) -> int:
+        on_status("starting Ray")
+        on_status("speaking [now]")
+        return 1
+
+    speech = Path(__file__).resolve().parents[2] / "docs" / "demo" / "speech.wav"
+    monkeypatch.setattr("serve_app.remote.generate_remote", generate)
+    assert run_main(monkeypatch, "generate", "--audio", str(speech), "--out", str(tmp_path / "x.mp4")) == 0
+    said = capsys.readouterr()
+    assert said.err.splitlines() == ["starting Ray", "speaking [now]"] and said.out.strip() == str(tmp_path / "x.mp4")

@@ -79,3 +79,9 @@ def test_what_does_not_fit_is_named() -> None:
             one.between(encoded[:1], encoded[1:], [wrong])
     with pytest.raises(InvalidInputError, match=r"rife/4\.9"):
         load_interpolator("rife/5")
+
+
+def test_a_gpu_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InvalidInputError, match="torch finds no GPU"):
+        load_interpolator("rife/mini", device="cuda")
