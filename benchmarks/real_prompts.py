@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import av
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,6 +54,8 @@ def texts(root: Path = DEFAULT_ROOT) -> Iterator[tuple[Path, str]]:
 
 def read_g722(path: Path) -> NDArray[np.int16]:
     """Samples of a raw G.722 file, 16 kHz mono."""
+    import av  # not on every machine that trains
+
     with av.open(str(path), format="g722") as container:
         parts = [frame.to_ndarray().reshape(-1) for frame in container.decode(audio=0)]
     return np.concatenate(parts).astype(np.int16)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from training.evaluate import LabelledClip
 from training.phones import PHONE_INDEX, Phone
 from training.utterance import Utterance
 
+ROOT = Path(__file__).resolve().parents[2]
 WORDS = ("sil", "m", "ɑ", "s", "i", "b", "oʊ", "sil")
 
 
@@ -99,6 +102,16 @@ def test_from_corpus_to_card(corpus: Path, tmp_path: Path, monkeypatch: pytest.M
     report = json.loads((work / "report.json").read_text())
     assert set(report["evaluation"]) == {"rows", "clean", "gain_-30_db", "augmented", "silence", "motion"}
     assert "Held-out numbers" in (out / "MODEL_CARD.md").read_text()
+
+
+def test_the_command_loads_where_nothing_but_torch_numpy_and_scipy_is() -> None:
+    code = (
+        "import sys\n"
+        "for name in ('av', 'cv2', 'onnx', 'onnxruntime', 'pocketsphinx', 'ray', 'PIL'): sys.modules[name] = None\n"
+        "import training.__main__"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
 
 
 def test_training_goes_on_from_weights(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
