@@ -184,12 +184,13 @@ def flag_field(form: RawForm, name: str, default: bool) -> bool:
     raise InvalidInputError(name, repr(value), "true or false")
 
 
-def job_schema(settings: ApiSettings, *, base64: bool) -> dict[str, Any]:
+def job_schema(settings: ApiSettings, *, base64: bool, kept: bool) -> dict[str, Any]:
     """The fields as JSON Schema.
 
     Args:
         settings: Defaults.
         base64: Files are text in JSON; else parts of a form.
+        kept: The route keeps the file and answers its address; else it answers the file.
     """
     file: dict[str, Any] = (
         {"type": "string", "contentEncoding": "base64"} if base64 else {"type": "string", "format": "binary"}
@@ -231,7 +232,10 @@ def job_schema(settings: ApiSettings, *, base64: bool) -> dict[str, Any]:
             "stream": {
                 "type": "boolean",
                 "default": False,
-                "description": "True: a fragmented mp4 that plays while it is made. False: a finished file, index first.",
+                "description": "Seldom of use here, since the answer comes when the file is finished. True: the kept file is a "
+                "fragmented mp4, which is larger. False: a plain one, index first."
+                if kept
+                else "True: a fragmented mp4 that plays while it is made. False: a finished file, index first.",
             },
         },
     }

@@ -83,7 +83,7 @@ def generate_routes(services: Services) -> APIRouter:
         "/api/generate",
         summary="Speech in, the address of the talking mp4 out",
         responses=problems(*JOB_PROBLEMS),
-        openapi_extra=job_body(settings),
+        openapi_extra=job_body(settings, kept=True),
     )
     async def api_generate(request: Request) -> GenerateAnswer:
         """Makes the mp4, keeps it for a while, and answers where it is.

@@ -55,16 +55,18 @@ class OfferAnswer(BaseModel):
 
     sdp: str = Field(description="The SDP answer; every candidate of ours is in it.")
     type: str = Field("answer", examples=["answer"])
-    session_id: str = Field(examples=["b2c6e0d4a1f84f0c9a7d5e3b1c2d4f60"])
-    avatar_id: str = Field(examples=["6f1c0e4b8a7d4c2f9e3b5a6d7c8e9f01"])
-    fps: int = Field(examples=[25])
-    width: int = Field(examples=[512])
+    session_id: str = Field(
+        description="Names the session in all other routes; whoever knows it may use it.",
+        examples=["b2c6e0d4a1f84f0c9a7d5e3b1c2d4f60"],
+    )
+    avatar_id: str = Field(description="Who speaks.", examples=["6f1c0e4b8a7d4c2f9e3b5a6d7c8e9f01"])
+    fps: int = Field(description="Pictures per second.", examples=[25])
+    width: int = Field(description="Pixels.", examples=[512])
     height: int = Field(examples=[512])
     drive: Drive = Field(examples=["mic"])
     echo: bool = Field(examples=[True])
     audio_url: str | None = Field(
-        description="The WebSocket that takes speech, relative to this server; null for drive mic. What it speaks stands above the "
-        "routes of live sessions.",
+        description="Of `WS /stream/webrtc/{session_id}/audio`, which takes PCM; relative to this server, null for drive mic.",
         examples=["/stream/webrtc/b2c6e0d4a1f84f0c9a7d5e3b1c2d4f60/audio"],
     )
 

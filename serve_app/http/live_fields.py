@@ -199,7 +199,8 @@ def candidates_body() -> dict[str, Any]:
         "additionalProperties": False,
         "properties": {"candidates": {"type": "array", "maxItems": MAX_CANDIDATES, "items": one}},
     }
-    content = {JSON: {"schema": schema}, SDP_FRAGMENT: {"schema": {"type": "string"}}}
+    example = {"candidates": [{"candidate": "candidate:...", "sdpMid": "0", "sdpMLineIndex": 0}]}
+    content = {JSON: {"schema": schema, "example": example}, SDP_FRAGMENT: {"schema": {"type": "string"}}}
     return {"requestBody": {"required": True, "content": content}}
 
 
@@ -212,14 +213,25 @@ def offer_body() -> dict[str, Any]:
         "properties": {
             "sdp": {
                 "type": "string",
-                "description": "RTCSessionDescription.sdp: video H.264 and, for mic, audio Opus.",
+                "description": "The SDP of the offer: video H.264 and, for mic, audio Opus.",
             },
             "type": {"type": "string", "enum": ["offer"]},
             "avatar_id": {"type": "string", "description": "Id of a presenter; the default one when left out."},
-            "fps": {"type": "integer", "enum": list(LIVE_FPS)},
-            "drive": {"type": "string", "enum": [str(one) for one in Drive], "default": str(Drive.MIC)},
+            "fps": {"type": "integer", "enum": list(LIVE_FPS), "description": "Pictures per second."},
+            "drive": {
+                "type": "string",
+                "enum": [str(one) for one in Drive],
+                "default": str(Drive.MIC),
+                "description": "What the presenter says: the client's voice, or speech that is pushed.",
+            },
             "echo": {"type": "boolean", "default": True, "description": "The voice goes back with the picture."},
-            "seed": {"type": "integer", "minimum": 0, "maximum": MAX_SEED, "default": 0},
+            "seed": {
+                "type": "integer",
+                "minimum": 0,
+                "maximum": MAX_SEED,
+                "default": 0,
+                "description": "Head motion and blinks are a function of it.",
+            },
         },
     }
     example = {"sdp": "v=0...", "type": "offer", "drive": "mic", "fps": 25, "echo": True}

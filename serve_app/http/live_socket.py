@@ -1,4 +1,4 @@
-"""What the audio WebSocket of a live session speaks: for the route, and for `/openapi.json`, which has no words of its own for it."""
+"""What the audio WebSocket of a live session speaks: for the route, and for `/openapi.json`, where it has no place of its own."""
 
 from __future__ import annotations
 
@@ -54,7 +54,13 @@ _ABOUT: Final = (
 
 def audio_socket_description() -> dict[str, Any]:
     """The WebSocket as an entry of `x-websockets`: parameters as in OpenAPI, messages each way, close codes."""
-    session = {"name": "session_id", "in": "path", "required": True, "schema": {"type": "string"}}
+    session = {
+        "name": "session_id",
+        "in": "path",
+        "required": True,
+        "description": "Of the offer's answer.",
+        "schema": {"type": "string"},
+    }
     query = [
         {
             "name": name,

@@ -97,21 +97,25 @@ def picture_answer() -> dict[int | str, dict[str, Any]]:
     return {200: {"description": "The picture.", "content": content}}
 
 
-def job_body(settings: ApiSettings) -> dict[str, Any]:
-    """`openapi_extra=` of a route that takes a job."""
+def job_body(settings: ApiSettings, *, kept: bool = False) -> dict[str, Any]:
+    """`openapi_extra=` of a route that takes a job.
+
+    Args:
+        settings: Defaults.
+        kept: The route keeps the file and answers its address; else it answers the file.
+    """
+    portrait: dict[str, Any] = {"audio": "(speech.mp3)", "portrait": "(face.jpg)"}
+    shown = ("A photo", portrait) if kept else ("A photo, streamed while it is made", portrait | {"stream": True})
     content: dict[str, Any] = {
         MULTIPART: {
-            "schema": job_schema(settings, base64=False),
+            "schema": job_schema(settings, base64=False, kept=kept),
             "examples": {
                 "default": {"summary": "The default presenter", "value": {"audio": "(speech.wav)"}},
-                "portrait": {
-                    "summary": "A photo, streamed while it is made",
-                    "value": {"audio": "(speech.mp3)", "portrait": "(face.jpg)", "stream": True},
-                },
+                "portrait": {"summary": shown[0], "value": shown[1]},
             },
         },
         JSON: {
-            "schema": job_schema(settings, base64=True),
+            "schema": job_schema(settings, base64=True, kept=kept),
             "example": {"audio": "UklGRiQAAABXQVZF...", "fps": 25, "seed": 7},
         },
     }

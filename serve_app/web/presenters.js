@@ -4,14 +4,15 @@ import { acceptDrops, byId, make, show, showProblem } from "./dom.js";
 import { asProblem, call, getJson } from "./api.js";
 
 const TYPES = "image/jpeg,image/png,image/webp,video/mp4,video/webm,video/quicktime";
-const HINT = "A portrait can be a JPEG, PNG or WebP picture or a short video: one person, facing the camera.";
+const HINT = "A portrait can be a JPEG, PNG or WebP picture or a short video: one person, facing the camera. It stays until it is removed, and everybody who uses this page can choose or remove it.";
+const KEPT = "Added for everybody who uses this page.";
 
 /** The card's content; both pages have the same. */
 function fill(card) {
   const number = make("span", { className: "number", "aria-hidden": "true" }, "1");
   const tiles = make("div", { id: "presenters", className: "tiles" });
   const status = make("p", { id: "presenter-status", className: "status", role: "status" }, "Loading presenters…");
-  const remove = make("button", { type: "button", id: "remove-presenter", className: "link", hidden: true }, "Remove this presenter");
+  const remove = make("button", { type: "button", id: "remove-presenter", className: "link", hidden: true }, "Remove it for everybody");
   const error = make("div", { id: "presenter-error", className: "alert", role: "alert", hidden: true });
   card.replaceChildren(
     make("h2", { id: "presenter-title" }, number, "Presenter"),
@@ -89,6 +90,7 @@ export class Presenters {
       this.known = [...this.known.filter((one) => one.avatar_id !== made.avatar_id), made];
       this.chosen = made;
       this.#draw();
+      this.status.textContent += `. ${KEPT}`;
       this.tiles.querySelector(":checked")?.focus();
     } catch (error) {
       busy.remove();

@@ -191,7 +191,9 @@ def test_a_portrait_of_ones_own(
 ) -> None:
     page.choose_file("#portrait", portrait_file)
     page.wait("document.querySelectorAll('.tile input[type=radio]').length === 2")
-    assert text(page, "#presenter-status") == "Anna Example, 360 × 640"
+    assert text(page, "#presenter-status") == "Anna Example, 360 × 640. Added for everybody who uses this page."
+    assert "everybody who uses this page can choose or remove it" in text(page, "#portrait-hint")
+    assert text(page, "#remove-presenter") == "Remove it for everybody"
     assert page.evaluate("document.querySelector('.tile:has(:checked) .label').innerText") == "Anna Example"
     page.choose_file("#audio", wav_file)
     make_video(page)
@@ -367,7 +369,49 @@ def test_the_api_page(page: Page, url: str, shot: Callable[[str], None]) -> None
     body = text(page, "#doc")
     for route in ("/generate", "/api/generate", "/results/{result_id}", "/avatars", "/metrics"):
         assert route in body
-    assert f"curl {url}generate -F 'audio=@speech.wav' -o talking.mp4" in body
+    assert "`" not in body
+    assert page.evaluate("[...document.querySelectorAll('#errors td code')].some(e => e.innerText === 'type')")
+    assert f"curl --fail-with-body -sS {url}generate -F 'audio=@speech.wav' -o talking.mp4" in body
+    page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true; })")
+    examples = page.evaluate("[...document.querySelectorAll('details.card > pre')].map(e => e.innerText)")
+    for example in (
+        f"curl --fail-with-body -sS -X POST {url}stream/webrtc/SESSION_ID/interrupt",
+        f"curl --fail-with-body -sS {url}stream/webrtc/SESSION_ID/speak -F 'audio=@speech.wav'",
+        f"curl --fail-with-body -sS {url}stream/whep/SESSION_ID -H 'Content-Type: application/sdp' --data-binary @offer.sdp",
+        f"curl --fail-with-body -sS -X DELETE {url}avatars/AVATAR_ID",
+        f"{url.replace('http', 'ws')}stream/webrtc/SESSION_ID/audio?sample_rate=16000&channels=1",
+    ):
+        assert example in examples
+    kinds = text(page, "#kinds")
+    assert "portrait_two_faces" in kinds and "Crop the picture to one person." in kinds
     page.view(*PHONE, phone=True)
     page.wait("innerWidth === 390")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_links_of_the_api_page_open_what_they_name(page: Page, url: str) -> None:
+    page.open(url + "docs#/stream/webrtc/{session_id}/audio")
+    page.wait("document.querySelectorAll('details.card[open]').length === 1")
+    assert "sample_rate" in text(page, "details.card[open]") and "4404" in text(page, "details.card[open]")
+    dangling = page.evaluate(
+        "[...document.querySelectorAll('#doc a[href^=\"#\"]')].map(e => decodeURIComponent(e.hash.slice(1)))"
+        ".filter(id => !document.getElementById(id))"
+    )
+    assert dangling == [] and page.evaluate("document.querySelectorAll('#doc a[href^=\"#\"]').length") > 8
+    page.evaluate("location.hash = '#kinds'")
+    page.wait("document.querySelector('#kinds').open")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_contrast_of_the_api_page(page: Page, url: str, dark: bool) -> None:
+    page.view(*DESKTOP, dark=dark)
+    page.open(url + "docs")
+    page.wait("document.querySelectorAll('details.card').length > 10")
+    page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true; })")
+    assert page.evaluate((Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")) == []
+    ground = "getComputedStyle(document.body).backgroundColor"
+    before = page.evaluate(ground)
+    page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
+    page.click("#theme")
+    assert page.evaluate(ground) != before
+    page.evaluate("localStorage.clear()")

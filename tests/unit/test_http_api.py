@@ -474,6 +474,17 @@ def test_openapi_is_complete(served: Served) -> None:
     body = spec["paths"]["/generate"]["post"]["requestBody"]["content"]
     assert set(body) == {"multipart/form-data", "application/json"} and body["multipart/form-data"]["examples"]
     assert body["application/json"]["schema"]["properties"]["fps"]["enum"] == [25, 50, 59.94]
+    stream = {
+        path: spec["paths"][path]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]["properties"][
+            "stream"
+        ]
+        for path in ("/generate", "/api/generate")
+    }
+    assert "plays while it is made" in stream["/generate"]["description"]
+    assert "plays" not in stream["/api/generate"]["description"]
+    tags = {one["name"] for one in spec["tags"]}
+    assert tags == {tag for path in spec["paths"].values() for one in path.values() for tag in one["tags"]}
+    assert all(one["description"] for one in spec["tags"])
     ids = [operation["operationId"] for path in spec["paths"].values() for operation in path.values()]
     assert len(set(ids)) == len(ids)
     for path in spec["paths"].values():
