@@ -1,6 +1,9 @@
 // A line to copy for each route. An error is an exit code and a text, and never lands in a file that was good.
 
-const OUTPUT = { "video/mp4": "-o talking.mp4", "image/jpeg": "-o preview.jpg", "text/event-stream": "-N" };
+function output(path, type) {
+  if (type === "video/mp4") return path === "/generate" ? "-o talking.mp4" : "-o result.mp4"; // never a file of another route
+  return { "image/jpeg": "-o preview.jpg", "text/event-stream": "-N" }[type];
+}
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
@@ -26,6 +29,6 @@ export function curl(path, method, found) {
   const address = `${location.origin}${path.replace(/\{(\w+)\}/g, (_, name) => name.toUpperCase())}`;
   const sent = found.requestBody ? body(found.requestBody.content) : [];
   const implied = method === "get" || (method === "post" && sent.length > 0);
-  const good = Object.keys(found.responses["200"]?.content ?? {}).map((type) => OUTPUT[type]).filter(Boolean);
+  const good = Object.keys(found.responses["200"]?.content ?? {}).map((type) => output(path, type)).filter(Boolean);
   return ["curl --fail-with-body -sS", ...(implied ? [] : [`-X ${method.toUpperCase()}`]), address, ...sent, ...good].join(" ");
 }

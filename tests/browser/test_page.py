@@ -379,6 +379,7 @@ def test_the_api_page(page: Page, url: str, shot: Callable[[str], None]) -> None
         f"curl --fail-with-body -sS {url}stream/webrtc/SESSION_ID/speak -F 'audio=@speech.wav'",
         f"curl --fail-with-body -sS {url}stream/whep/SESSION_ID -H 'Content-Type: application/sdp' --data-binary @offer.sdp",
         f"curl --fail-with-body -sS -X DELETE {url}avatars/AVATAR_ID",
+        f"curl --fail-with-body -sS {url}results/RESULT_ID -o result.mp4",
         f"{url.replace('http', 'ws')}stream/webrtc/SESSION_ID/audio?sample_rate=16000&channels=1",
     ):
         assert example in examples
