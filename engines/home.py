@@ -23,12 +23,13 @@ def liveanchor_home(home: Path | str | None = None) -> Path:
         `home`, else the environment variable `LIVEANCHOR_HOME`, else `~/.cache/liveanchor`.
 
     Raises:
-        InvalidInputError: It is a file.
+        InvalidInputError: It, or what it should lie in, is a file.
     """
     chosen = home if home is not None else os.environ.get(HOME_ENV) or _DEFAULT_HOME
     folder = Path(chosen).expanduser().absolute()
-    if folder.is_file():
-        raise InvalidInputError(HOME_ENV, f"{folder} (a file)", "a folder, which need not exist yet")
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not existing.is_dir():
+        raise InvalidInputError(HOME_ENV, f"{folder} ({existing} is a file)", "a folder, which need not exist yet")
     return folder
 
 

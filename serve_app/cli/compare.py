@@ -13,8 +13,8 @@ from serve_app.cli.console import existing_file, show_rows, stderr, stdout
 
 SHOWN_SPIKES = 10
 SPIKES_ARE = (
-    "a spike is a frame that jumps out of its neighbourhood; quick lips and blinks make some in a sound video too: "
-    "what to look at after an upgrade are those in spikes_only_second"
+    "a spike is a frame that jumps out of its neighbourhood. A mouth that opens or shuts between two frames makes some in sound "
+    "videos too; after an upgrade, look at those in spikes_only_second"
 )
 
 

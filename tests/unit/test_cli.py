@@ -232,6 +232,10 @@ def test_compare_shows_jumps_and_names_the_file_at_fault(
     said = capsys.readouterr().out
     assert re.search(r"spikes_only_first\W+none", said) and re.search(r"spikes_only_second\W+2 \(frames 15, 16\)", said)
     assert "96x160, 24 frames, 25 a second" in said
+    assert run_main(monkeypatch, "compare", before, after) == 0
+    assert "look at those in spikes_only_second" in " ".join(capsys.readouterr().err.split())
+    assert run_main(monkeypatch, "compare", before, before) == 0
+    assert capsys.readouterr().err == ""
     assert run_main(monkeypatch, "compare", before, small) == 2
     assert "B.mp4: got 64x64" in capsys.readouterr().err
 

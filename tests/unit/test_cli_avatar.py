@@ -132,9 +132,10 @@ def test_what_native_code_said_comes_out_when_the_block_fails(capfd: pytest.Capt
     assert "no such operator" in capfd.readouterr().err
 
 
-def test_a_data_folder_that_is_a_file_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["file", "file/below"])
+def test_a_data_folder_that_is_a_file_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str) -> None:
     (tmp_path / "file").write_text("x")
-    monkeypatch.setenv(HOME_ENV, str(tmp_path / "file"))
+    monkeypatch.setenv(HOME_ENV, str(tmp_path / folder))
     error = CliRunner().invoke(app, ["avatar", "list"]).exception
     assert isinstance(error, InvalidInputError) and error.field == HOME_ENV
 
