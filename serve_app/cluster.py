@@ -270,9 +270,9 @@ def wait_until_running(
         if (url := service_url(found)) is not None:
             return url
         if status(found) in ("DEPLOY_FAILED", "UNHEALTHY"):
-            raise ServiceFailedError(reason(found))
-        say(progress(found))
+            raise ServiceFailedError(reason(found, cluster.gpus))
+        say(progress(found, cluster.gpus))
         if clock() > deadline:
-            why = reason(found) or "Ray Serve does not say why"
+            why = reason(found, cluster.gpus) or "Ray Serve does not say why"
             raise ServiceFailedError(f"still {status(found)} after {timeout_s:.0f} s: {why}")
         pause.wait(POLL_S)

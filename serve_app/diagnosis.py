@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Literal
 
 from engines.home import face_weights_dir, liveanchor_home
+from kernels.errors import InvalidInputError
 
 Level = Literal["ok", "optional", "missing"]
 
@@ -114,6 +115,28 @@ def _tensorrt() -> Finding:
     )
 
 
+def _ray_cluster() -> Finding:
+    if find_spec("ray") is None:
+        return Finding("ray cluster", "optional", "none: Ray is not installed")
+    from serve_app.cluster_address import answers, find_address
+
+    try:
+        address = find_address()
+    except InvalidInputError as error:
+        return Finding("ray cluster", "missing", str(error), "correct RAY_ADDRESS, or unset it")
+    if address is None:
+        return Finding("ray cluster", "ok", "none here: serve and generate start their own")
+    if answers(address):
+        return Finding("ray cluster", "ok", f"{address.target} answers: serve and generate use it")
+    if address.named:
+        found = f"nobody answers at {address.target}, which RAY_ADDRESS names"
+        return Finding("ray cluster", "missing", found, "start it, or unset RAY_ADDRESS")
+    found = f"nobody answers at {address.target}, which Ray remembers: serve and generate start their own"
+    return Finding(
+        "ray cluster", "optional", found, "ray stop makes Ray forget it; it ends every Ray process of this machine"
+    )
+
+
 def _package(title: str, module: str, distribution: str, advice: str) -> Callable[[], Finding]:
     def look() -> Finding:
         if find_spec(module) is None:
@@ -132,6 +155,7 @@ _LOOKS: tuple[Callable[[], Finding], ...] = (
     _gpu,
     _encoder,
     _package("ray serve", "ray", "ray", "for serving: pip install 'liveanchor[serve]'"),
+    _ray_cluster,
     _package("webrtc", "aiortc", "aiortc", "for live sessions: pip install 'liveanchor[live]'"),
     _package("triton", "triton", "triton", "for GPU kernels: pip install 'liveanchor[gpu]'"),
     _tensorrt,

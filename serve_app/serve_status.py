@@ -7,7 +7,11 @@ from typing import Any
 from serve_app.declare import APP_NAME
 
 LONGEST_REASON = 3000
-LONGEST_LINE = 300
+LONGEST_LINE = 450
+NO_GPU = (
+    "the configuration reserves shares of a GPU, and this cluster has none "
+    "(`ray start --num-gpus=1` claims one that need not exist: with device: auto the CPU does the work):"
+)
 
 
 def application(found: dict[str, Any]) -> dict[str, Any]:
@@ -35,8 +39,13 @@ def is_deployed(found: dict[str, Any]) -> bool:
     return status(found) in ("RUNNING", "DEPLOYING", "UNHEALTHY")
 
 
-def reason(found: dict[str, Any]) -> str:
-    """Why it does not run: the message of the application, then those of deployments that are not healthy. May be empty."""
+def reason(found: dict[str, Any], gpus: float = 1.0) -> str:
+    """Why it does not run: the message of the application, then those of deployments that are not healthy. May be empty.
+
+    Args:
+        found: The report.
+        gpus: GPUs of the cluster; where there is none and a replica waits for one, that is said first.
+    """
     ours = application(found)
     broken = [
         f"{name}: {one['message']}"
@@ -44,12 +53,14 @@ def reason(found: dict[str, Any]) -> str:
         if one.get("status") != "HEALTHY" and one.get("message")
     ]
     said = [str(ours.get("message") or ""), *broken]
-    return "\n".join(text for text in said if text)[-LONGEST_REASON:]
+    waits_for_gpu = gpus == 0 and any("Resources required" in text and '"GPU"' in text for text in broken)
+    text = "\n".join(text for text in said if text)[-LONGEST_REASON:]
+    return f"{NO_GPU}\n{text}" if waits_for_gpu else text
 
 
-def progress(found: dict[str, Any]) -> str:
+def progress(found: dict[str, Any], gpus: float = 1.0) -> str:
     """How far a start is, in one line, with the first thing that it waits for where Ray Serve names one."""
     deployments = application(found).get("deployments", {})
     healthy = sum(1 for one in deployments.values() if one.get("status") == "HEALTHY")
-    waits = " ".join(reason(found).split())[:LONGEST_LINE]
+    waits = " ".join(reason(found, gpus).split())[:LONGEST_LINE]
     return f"starting, {healthy} of {len(deployments) or '?'} parts are up{'; ' if waits else ''}{waits}"

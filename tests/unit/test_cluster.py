@@ -24,7 +24,7 @@ from serve_app.cluster import Cluster, ServiceFailedError, details, free_port, s
 from serve_app.cluster_checks import check_port_is_free, refuse_takeover
 from serve_app.config import AppConfig
 from serve_app.declare import serve_document, write_document
-from serve_app.serve_status import is_deployed, service_url
+from serve_app.serve_status import is_deployed, progress, reason, service_url
 
 HERE = Cluster("http://127.0.0.1:8265", owned=False, gpus=0.0)
 DOCUMENT = serve_document(AppConfig(), "127.0.0.1", 8000)
@@ -140,9 +140,9 @@ def test_serving_goes_on_while_ray_is_away_for_a_moment(monkeypatch: pytest.Monk
     away, here, empty = ConnectionError("restarting"), found("RUNNING"), dict[str, Any]()
     use(monkeypatch, Api(here, away, away, here, empty, away, here))
     watch(HERE, Ticks(20))
-    for answers, reason in (((here, away, away, away), "dashboard"), ((here, empty), "someone else")):
+    for answers, why in (((here, away, away, away), "dashboard"), ((here, empty), "someone else")):
         use(monkeypatch, Api(*answers))
-        with pytest.raises(ServiceFailedError, match=reason):
+        with pytest.raises(ServiceFailedError, match=why):
             watch(HERE, Ticks(20))
 
 
@@ -308,6 +308,14 @@ def test_waiting_names_what_ray_waits_for(monkeypatch: pytest.MonkeyPatch) -> No
     [line] = said
     assert line.startswith("starting, 1 of 2 parts are up; Renderer: 1 replicas") and "GPU" in line and "\n" not in line
     assert "fine" not in line
+
+
+@pytest.mark.parametrize(("gpus", "required", "said"), [(0.0, "GPU", True), (1.0, "GPU", False), (0.0, "CPU", False)])
+def test_a_wait_for_a_gpu_that_is_not_there_is_explained(gpus: float, required: str, said: bool) -> None:
+    waits = f'Resources required for each replica: {{"{required}": 0.4}}, total resources available: {{"CPU": 1.7}}.'
+    report = found("DEPLOYING", deployments={"Renderer": {"status": "UPDATING", "message": waits}})
+    assert ("--num-gpus=1" in progress(report, gpus)) is said
+    assert reason(report, gpus).endswith(f"Renderer: {waits}")
 
 
 def test_an_address_that_is_not_this_machines_is_the_hosts_fault() -> None:

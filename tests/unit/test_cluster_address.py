@@ -17,7 +17,7 @@ import ray
 from ray._private import services
 
 from kernels.errors import InvalidInputError
-from serve_app import cluster_address
+from serve_app import cluster_address, diagnosis
 from serve_app.cluster import ServiceFailedError, connected
 from serve_app.cluster_address import Address, answers, find_address, listens, speaks_grpc
 from serve_app.signals import sigterm_kept
@@ -208,3 +208,31 @@ def test_sigterm_does_what_it_did_before_ray_connected() -> None:
         assert signal.getsignal(signal.SIGTERM) is ours
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(
+    ("named", "remembered", "there", "level", "said"),
+    [
+        ("", "", False, "ok", "none here"),
+        ("", "10.1.2.3:6379", True, "ok", "10.1.2.3:6379 answers"),
+        ("", "10.1.2.3:6379", False, "optional", "Ray remembers"),
+        ("head:6399", "", False, "missing", "RAY_ADDRESS names"),
+        ("head", "", False, "missing", "RAY_ADDRESS: got head"),
+    ],
+)
+def test_doctor_says_whether_a_cluster_answers(
+    ray_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    named: str,
+    remembered: str,
+    there: bool,
+    level: str,
+    said: str,
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", named)
+    if remembered:
+        remember(ray_folder, remembered)
+    monkeypatch.setattr(cluster_address, "answers", lambda address: there)
+    finding = diagnosis._ray_cluster()
+    assert finding.level == level and said in finding.found
+    assert (level == "ok") is (finding.advice == "")
