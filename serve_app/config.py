@@ -7,13 +7,12 @@ value sets a whole group. Variables are read where the application is built, tha
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Self
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from deployments.config import (
     STAGE_NAMES,
@@ -32,11 +31,10 @@ from kernels.errors import InvalidInputError
 from pipeline.avatar_store import IN_USE_S
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.live.settings import LiveSettings, RtcSettings
+from serve_app.config_errors import ENV_PREFIX, NESTED, misspelt_variable, no_yaml, refusal
 from serve_app.http.settings import ApiSettings
 
-ENV_PREFIX = "LIVEANCHOR_"
 MIN_AVATAR_TTL_S = 2 * IN_USE_S
-NESTED = "__"
 
 
 class LimitSettings(Settings):
@@ -212,10 +210,9 @@ class AppConfig(BaseSettings):
             setting = name.removeprefix(ENV_PREFIX).lower()
             head, nested, _ = setting.partition(NESTED)
             if nested and head not in type(self).model_fields:
-                allowed = ", ".join(sorted(type(self).model_fields))
-                raise ValueError(f"environment variable {name}: no setting {head!r} (allowed: {allowed})")
+                raise misspelt_variable(name, type(self).model_fields)
             if not nested and (meant := self._with_two_underscores(setting)):
-                raise ValueError(f"environment variable {name}: no such setting (allowed: {meant})")
+                raise misspelt_variable(name, type(self).model_fields, meant)
         return self
 
     def _with_two_underscores(self, setting: str) -> str:
@@ -302,7 +299,7 @@ def load_config(path: Path | None = None) -> AppConfig:
         try:
             values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise InvalidInputError("config", str(path), f"YAML ({error})") from error
+            raise no_yaml(path, error) from error
         if not isinstance(values, dict):
             raise InvalidInputError("config", repr(values)[:200], "YAML whose top level are groups of settings")
         if strange := [key for key in values if not isinstance(key, str)]:
@@ -317,32 +314,4 @@ def load_config(path: Path | None = None) -> AppConfig:
     try:
         return AppConfig.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        if isinstance(cause := first.get("ctx", {}).get("error"), SettingsError):
-            raise _unreadable_variable(str(cause)) from error
-        field = ".".join(str(part) for part in first["loc"]) or "config"
-        if first["type"] == "extra_forbidden":
-            known = ", ".join(sorted(_settings_beside(first["loc"])))
-            raise InvalidInputError(field, "a setting of that name", known) from error
-        allowed = first["msg"].removeprefix("Value error, ")
-        raise InvalidInputError(field, repr(first["input"])[:200], allowed) from error
-
-
-def _settings_beside(path: tuple[int | str, ...]) -> list[str]:
-    """The settings of the group in which the last name of `path` was looked for."""
-    group: type[BaseModel] = AppConfig
-    for name in path[:-1]:
-        found = group.model_fields[str(name)].annotation
-        if not (isinstance(found, type) and issubclass(found, BaseModel)):
-            return []
-        group = found
-    return list(group.model_fields)
-
-
-def _unreadable_variable(said: str) -> InvalidInputError:
-    """Pydantic only names the group whose variables it could not read."""
-    found = re.search(r'field "(\w+)"', said)
-    start = f"{ENV_PREFIX}{found.group(1) if found else ''}".upper()
-    names = sorted(name for name in os.environ if name.upper().startswith(start))
-    allowed = 'JSON where a setting is a group or a list, such as ["https://news.example"]'
-    return InvalidInputError(", ".join(names), "a value that is no JSON", allowed)
+        raise refusal(error, AppConfig) from error
