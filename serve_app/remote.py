@@ -147,11 +147,20 @@ def _post(
             frames = int(answer.headers.get("X-Frames", 0))
         part.replace(out)
     except httpx.HTTPError as error:
-        raise RemoteError(url, first_line(error, named=True)) from error
+        raise RemoteError(url, _what_failed(error)) from error
     finally:
         part.unlink(missing_ok=True)
     on_progress(frames, frames)
     return frames
+
+
+def _what_failed(error: httpx.HTTPError) -> str:
+    said = first_line(error, named=True)
+    if not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
+        return said
+    if os.environ.get(URL_ENV):
+        return f"nobody answers ({said}); start a service with `liveanchor serve`, or correct or unset {URL_ENV}"
+    return f"the service that Ray reports does not answer ({said})"
 
 
 @contextmanager
@@ -181,8 +190,14 @@ def _progress(url: str, job_id: str, on_progress: OnProgress) -> Iterator[None]:
 def _refusal(url: str, answer: httpx.Response) -> LiveAnchorError:
     """The service's problem document as one of our errors."""
     if not answer.headers.get("content-type", "").startswith("application/problem+json"):
-        said = " ".join(answer.text[:300].split()) or answer.reason_phrase
-        return RemoteError(url, f"no LiveAnchor answers here (yet): {answer.status_code}, {said}")
+        kind = answer.headers.get("content-type", "").partition(";")[0]
+        said = (
+            " ".join(answer.text[:100].split())
+            if kind == "text/plain"
+            else f"{answer.reason_phrase}, {kind or 'no type'}"
+        )
+        named = f"; {URL_ENV} names this address" if os.environ.get(URL_ENV) else ""
+        return RemoteError(url, f"no LiveAnchor answers here (yet): {answer.status_code}, {said}{named}")
     problem = answer.json()
     detail = str(problem.get("detail", ""))
     if 400 <= answer.status_code < 500:

@@ -265,6 +265,7 @@ def test_a_refusal_is_the_callers_and_keeps_the_services_words(answers: Any) -> 
         (404, "text/plain", b"Path '/generate' not found.", "no LiveAnchor answers here"),
         (502, "text/html", b"<html>bad gateway</html>", "no LiveAnchor answers here"),
         (200, "text/html", b"<html>welcome</html>", "text/html, not video/mp4"),
+        (501, "text/html;charset=utf-8", b"<!DOCTYPE HTML>", "501, Not Implemented, text/html; LIVEANCHOR_URL names"),
         (302, "", b"", "something without a type"),
     ],
 )
@@ -273,6 +274,25 @@ def test_a_failure_is_not_the_callers(answers: Any, status: int, kind: str, body
     with pytest.raises(remote.RemoteError, match=said):
         ask(status, body, kind)
     assert not out.exists()
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_service_where_nobody_answers_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: bool
+) -> None:
+    (tmp_path / "a.wav").write_bytes(b"speech")
+    monkeypatch.setattr(remote, "POLL_S", 3600.0)
+    url = f"http://127.0.0.1:{free_port()}"
+    if named:
+        monkeypatch.setenv("LIVEANCHOR_URL", url)
+    else:
+        monkeypatch.setattr(remote, "service", lambda on_status: giving(url, [], "service"))
+        monkeypatch.delenv("LIVEANCHOR_URL", raising=False)
+    with pytest.raises(remote.RemoteError) as failed:
+        remote.generate_remote(tmp_path / "a.wav", tmp_path / "o.mp4")
+    said = str(failed.value)
+    assert said.startswith(f"{url}: ") and "refused" in said
+    assert ("LIVEANCHOR_URL" in said and "liveanchor serve" in said) is named
 
 
 def test_a_cluster_that_serves_elsewhere_is_not_taken_over() -> None:
