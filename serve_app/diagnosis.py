@@ -11,7 +11,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import Literal
 
-from engines.home import face_weights_dir, liveanchor_home
+from engines.home import FACE_DIR_ENV, face_weights_dir, liveanchor_home
 from kernels.errors import InvalidInputError
 
 Level = Literal["ok", "optional", "missing"]
@@ -75,6 +75,9 @@ def _mini() -> Finding:
 def _face() -> Finding:
     folder = face_weights_dir()
     if not any(folder.glob("*.tflite")):
+        if os.environ.get(FACE_DIR_ENV):
+            advice = f"unset {FACE_DIR_ENV}, or let it name a folder with the two models"
+            return Finding("face landmarks", "missing", f"none in {folder}", advice)
         return Finding(
             "face landmarks",
             "optional",

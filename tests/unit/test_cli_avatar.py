@@ -26,6 +26,7 @@ from serve_app.cli import console
 from serve_app.cli.app import app
 from serve_app.cli.generate import temporary_presenter
 from serve_app.cli.native_log import without_litert_greeting
+from serve_app.diagnosis import diagnose
 
 GREETING = b"INFO: Created TensorFlow Lite XNNPACK delegate for CPU.\n"
 IDS = [f"{number:032x}" for number in (0xABCDEF0123456789, 2**128 - 1)]
@@ -148,6 +149,8 @@ def test_a_face_folder_without_models_is_not_answered_with_a_pull(
     with pytest.raises(InvalidInputError, match=FACE_DIR_ENV) as caught:
         load_face_mesh(tmp_path)
     assert "nosuch" in str(caught.value)
+    found = next(one for one in diagnose() if one.name == "face landmarks")
+    assert found.level == "missing" and "nosuch" in found.found and FACE_DIR_ENV in found.advice
 
 
 def test_help_shows_no_type_beside_a_flag() -> None:
