@@ -21,6 +21,13 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if float(value).is_integer() and abs(value) >= 2 else f"{value:.3f}"
 
 
+def _speakers(recipe: Mapping[str, Any]) -> str:
+    """Who spoke the corpus."""
+    if "neural voice" in str(recipe.get("speech", "")):
+        return "espeak-ng, flite and Kokoro-82M (Apache-2.0)"
+    return "espeak-ng and flite"
+
+
 def model_card(report: Mapping[str, Any]) -> str:
     """Markdown of a training report.
 
@@ -34,8 +41,8 @@ def model_card(report: Mapping[str, Any]) -> str:
         "`lmdm.safetensors` (rows -> motion, 25 frames/s, 4 DDIM steps). They drive the mesh renderer: 21 control points, head,",
         "blinks. They are not a neural renderer, know no emotion, and were trained on synthetic speech only.",
         "",
-        "* **Data**: speech made by espeak-ng and flite from texts of this project, with the synthesisers' own phone timings. No",
-        "  recording of a person was used in training. The programs and voices are not part of this project.",
+        f"* **Data**: speech made by {_speakers(report['recipe'])} from texts of this project, with the synthesisers' own",
+        "  phone timings. No recording of a person was used in training. The programs and voices are not part of this project.",
         "* **Targets**: lip curves derived from phones (`training.visemes`), head motion and blinks from `training.behaviour`.",
         "* **Intended use**: driving presenters that the operator may use. Do not make people say what they did not say.",
         "* **Licence**: Apache-2.0, like the code.",

@@ -17,6 +17,7 @@ from training.bank import build_bank, join_banks, streams_of
 from training.corpus import Item, save_shard, to_item
 from training.dataset import SegmentSampler
 from training.evaluate import LabelledClip
+from training.model_card import model_card
 from training.phones import PHONE_INDEX, Phone
 from training.utterance import Utterance
 
@@ -132,3 +133,8 @@ def test_training_goes_on_from_weights(corpus: Path, tmp_path: Path, monkeypatch
             torch.testing.assert_close(new.state_dict()[name], value, atol=1e-6, rtol=0)
     report = json.loads((tmp_path / "work" / "report.json").read_text())
     assert report["recipe"]["started from"] == start.version
+
+
+def test_the_card_names_who_spoke() -> None:
+    for speech, neural in (("12.7 h", False), ("12.7 h and 1.50 h of the neural voice", True)):
+        assert ("Kokoro" in model_card({"recipe": {"speech": speech}, "evaluation": {}})) == neural
