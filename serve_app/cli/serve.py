@@ -33,7 +33,8 @@ def serve(
 
     Uses the Ray cluster that RAY_ADDRESS names or that runs on this machine;
     where there is none, starts one that ends with this command (Ctrl-C, exit
-    code 0). GPU shares are set where the cluster has GPUs.
+    code 0). GPU shares are set where the cluster has GPUs. Prints the address,
+    where the logs are, and the commands for state and end.
 
     Example: liveanchor serve --host 0.0.0.0 --port 8000
     """
@@ -48,6 +49,7 @@ def serve(
         cluster = stack.enter_context(connected())
         if cluster is None:
             check_port_is_free(host, port)
+            status.update(Text("starting Ray"))
             cluster = stack.enter_context(private())
         else:
             refuse_takeover(details(cluster), host, port)
