@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +20,7 @@ from ray._private import services
 
 from kernels.errors import InvalidInputError
 from serve_app import cluster_address, diagnosis
-from serve_app.cluster import ServiceFailedError, connected
+from serve_app.cluster import ServiceFailedError, connected, free_port
 from serve_app.cluster_address import Address, answers, find_address, listens, speaks_grpc
 from serve_app.signals import sigterm_kept
 
@@ -236,3 +238,11 @@ def test_doctor_says_whether_a_cluster_answers(
     finding = diagnosis._ray_cluster()
     assert finding.level == level and said in finding.found
     assert (level == "ok") is (finding.advice == "")
+
+
+def test_ray_really_ends_where_nobody_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Ray's own functions and a real port; Ray alone would try for more than three minutes."""
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{free_port()}")
+    code = "from serve_app.cluster import connected\nconnected().__enter__()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1 and "and no Ray answers there" in ended.stderr
