@@ -63,7 +63,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--from", type=Path, dest="start", help="folder of weights to go on from, with row heads if any"
     )
-    parser.add_argument("--neural-hours", type=float, default=1.5, help="hours that the neural voice speaks; 0: none")
+    parser.add_argument("--neural-hours", type=float, default=0.0, help="hours that the neural voice speaks")
     parser.add_argument("--neural-share", type=float, default=0.4, help="its share of what is trained on")
     parser.add_argument("--as-it-is", action="store_true", help="train on the corpora in --work, make none")
     parser.add_argument("--max-seconds", type=float, default=1e9, help="stop, resumable, after this time")

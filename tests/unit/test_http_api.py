@@ -1,4 +1,4 @@
-"""Presenters, results, health, metrics, OpenAPI, headers, request ids, cross-origin rules, and errors of every kind."""
+"""Presenters, results, health, metrics, OpenAPI, headers, request ids, and cross-origin rules."""
 
 from __future__ import annotations
 
@@ -13,19 +13,12 @@ import httpx
 import pytest
 import structlog
 
-import deployments.errors
-import pipeline.results_store
-import serve_app.http.errors
-from kernels.errors import InvalidInputError, LiveAnchorError
-from pipeline.portrait_errors import PortraitCode
 from pipeline.results_store import TOMBSTONE_S
 from serve_app.http.api import create_api
 from serve_app.http.byte_range import byte_range
 from serve_app.http.errors import RangeError
 from serve_app.http.metrics import SPECS
 from serve_app.http.problem_kinds import KINDS
-from serve_app.http.problem_page import problem_page
-from serve_app.http.problems import kind_of, problem_response, shown
 from serve_app.http.settings import ApiSettings
 from tests.unit.fake_live_host import FakeLiveHost
 from tests.unit.http_support import InProcessHost, Served, assert_problem, running, serving, small_avatar, wait_for, wav
@@ -327,57 +320,6 @@ def test_the_unforeseen_is_a_500_that_tells_nothing(served: Served) -> None:
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def _all_errors(root: type[LiveAnchorError] = LiveAnchorError) -> Iterator[type[LiveAnchorError]]:
-    for one in root.__subclasses__():
-        yield one
-        yield from _all_errors(one)
-
-
-def test_every_code_that_callers_can_meet_is_in_the_table() -> None:
-    assert deployments.errors and pipeline.results_store and serve_app.http.errors
-    packages = (
-        "kernels.errors",
-        "pipeline.audio_errors",
-        "pipeline.avatar_store",
-        "pipeline.results_store",
-        "serve_app.http",
-    )
-    for one in _all_errors():
-        if one.__module__.startswith(packages):
-            assert one.code in KINDS, one
-    for code in PortraitCode.__args__:  # type: ignore[attr-defined]
-        assert code in KINDS
-    for code, kind in KINDS.items():
-        assert 400 <= kind.status < 600 and kind.title
-        assert len(kind.meaning) > len(kind.title) and kind.meaning.endswith((".", ")")), f"{code}: no advice"
-        assert kind.meaning.count("`") % 2 == 0 and "|" not in kind.meaning, code
-        assert bool(kind.detail) == (kind.status >= 500), f"{code}: our own failures are told in words that we chose"
-
-
-def test_errors_that_the_table_does_not_know() -> None:
-    class New(InvalidInputError):
-        code = "brand_new"
-
-    class Later(LiveAnchorError):
-        code = "some_outage"
-        retryable = True
-
-    assert kind_of(New("f", "g", "a")).status == 422
-    assert kind_of(Later()).status == 503 and kind_of(LiveAnchorError()).status == 500
-    for error, code in (
-        (New("f", "g", "a"), "brand_new"),
-        (Later(), "not_ready"),
-        (LiveAnchorError(), "internal_error"),
-    ):
-        found = json.loads(problem_response(error, "request-1", 5).body)
-        assert found["code"] == code and found["status"] == kind_of(error).status
-
-
-def test_what_is_shown_is_clean_and_short() -> None:
-    assert shown("a\x00b\u202ec\nd") == "a�b�c�d"
-    assert len(shown("x" * 10_000)) == 200
-
-
 def test_problem_types_can_be_looked_up(served: Served) -> None:
     found = served.client.get("/problems/audio_unreadable").json()
     assert found["status"] == 422 and found["type"] == "/problems/audio_unreadable"
@@ -385,11 +327,6 @@ def test_problem_types_can_be_looked_up(served: Served) -> None:
     assert {one["type"].removeprefix("/problems/") for one in every} == set(KINDS) and found in every
     assert all(one["detail"].endswith((".", ")")) and len(one["detail"]) > 30 for one in every)
     assert_problem(served.client.get("/problems/nope"), 404)
-
-
-def test_the_page_of_problems_is_the_table() -> None:
-    written = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
-    assert written == problem_page(), "python -m serve_app.http.problem_page > docs/problems.md"
 
 
 # around every request
