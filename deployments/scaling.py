@@ -11,11 +11,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import ray
+import structlog
 from ray.serve.autoscaling_policy import replica_queue_length_autoscaling_policy
 from ray.serve.config import AutoscalingContext
+
+_log = structlog.get_logger(__name__)
 
 TO_COME: Final = "LIVEANCHOR_GPUS_TO_COME"
 ASKED_EVERY_S: Final = 2.0
@@ -64,11 +68,19 @@ def most_replicas(gpus: float, to_come: int, least: int) -> int:
     return max(int(gpus) + to_come, least)
 
 
+@lru_cache(maxsize=8)
+def gpus_to_come(text: str) -> int:
+    """What `LIVEANCHOR_GPUS_TO_COME` says; 0 for anything but digits: an error here would stop Ray Serve's controller."""
+    if text and not text.isdecimal():
+        _log.warning("no number of GPUs", variable=TO_COME, value=text, allowed="digits, such as 1")
+    return int(text) if text.isdecimal() else 0
+
+
 def as_many_as_fit(ctx: AutoscalingContext) -> tuple[float, dict[str, Any]]:
     """Ray Serve's own rule (calls in flight against their target), bounded by `most_replicas`."""
     wanted, state = replica_queue_length_autoscaling_policy(ctx)
     gpus = _gpus.count()
     if gpus < 1:
         return wanted, state  # stages run on CPUs, or on less than one GPU: nothing is known about room
-    limit = most_replicas(gpus, int(os.environ.get(TO_COME) or 0), ctx.capacity_adjusted_min_replicas)
+    limit = most_replicas(gpus, gpus_to_come(os.environ.get(TO_COME, "")), ctx.capacity_adjusted_min_replicas)
     return min(wanted, limit), state

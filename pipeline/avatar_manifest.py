@@ -52,6 +52,7 @@ class BundleSchemaError(BundleError):
 class BundleStorageError(BundleError):
     """The disk refuses: nothing is wrong with the avatar."""
 
+    code = "avatar_storage"
     advice = f"its folder must be on a disk that can be written and has room; {HOME_ENV} names another"
 
 

@@ -64,7 +64,7 @@ def find_address() -> Address | None:
         _checked(named, named)
     try:
         target = services.canonicalize_bootstrap_address("auto")
-    except ConnectionError:  # nothing is named, nothing runs, nothing is remembered
+    except (ConnectionError, ValueError):  # nothing named, nothing runs; nothing, or half an address, is remembered
         return None
     return Address(target, named=bool(named) and named != "auto") if target else None
 

@@ -61,7 +61,10 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--encoder-rate", type=float, default=EncoderSettings.rate, help="peak learning rate")
     parser.add_argument("--motion-rate", type=float, default=MotionSettings.rate, help="peak learning rate")
     parser.add_argument(
-        "--from", type=Path, dest="start", help="folder of weights to go on from, with row heads if any"
+        "--from",
+        type=Path,
+        dest="start",
+        help="folder of weights to go on from; row_heads.safetensors of their --work is used if it lies there too",
     )
     parser.add_argument("--neural-hours", type=float, default=0.0, help="hours that the neural voice speaks")
     parser.add_argument("--neural-share", type=float, default=0.4, help="its share of what is trained on")

@@ -33,7 +33,7 @@ from training.utterance import SynthesisError, Utterance
 
 SHARD_MINUTES: Final = 12.0
 NEURAL_SHARD_MINUTES: Final = 1.0
-"""The neural voice takes about half as long as its speech lasts."""
+"""The neural voice takes more than half as long as its speech lasts, on one core."""
 LONG_PAUSE_SHARE: Final = 0.06
 """Share of the items that end in 2 to 5 s of silence, so that long pauses are not news."""
 SAMPLES_PER_ROW: Final = SAMPLE_RATE_HZ // FEATURE_RATE_HZ

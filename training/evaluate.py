@@ -34,8 +34,8 @@ from training.train_encoder import RowHeads, lip_gap
 CLOSED_GAP = 1e-3
 """Mouth widths: a commanded gap below this counts as closed."""
 
-
 BATCH_CLIPS = 40
+"""Clips that are measured at once."""
 
 
 @dataclass(frozen=True)

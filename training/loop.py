@@ -32,6 +32,7 @@ class LoopSettings:
         max_seconds: Stop early, resumable, after this time.
         fit_seconds: Where not None, `steps` is replaced by what this machine does in that time (measured on steps 20 to 60), so
             that the rate still falls to its end; the number found is printed and kept in `Loop.total_steps`.
+        fit_after: First steps that take another time than the rest; the measure begins behind them.
     """
 
     steps: int
@@ -43,6 +44,7 @@ class LoopSettings:
     log_every: int = 200
     max_seconds: float = math.inf
     fit_seconds: float | None = None
+    fit_after: int = 0
 
 
 def rate_at(step: int, settings: LoopSettings, total_steps: int) -> float:
@@ -125,12 +127,13 @@ class Loop:
 
     def _fit_steps(self, seconds: float, mark: float, start: float) -> float:
         """Measure the speed between two early steps and set `total_steps`; returns the mark for the next call."""
-        if self.step not in (_FIT_FROM, _FIT_TO):
+        step = self.step - self._settings.fit_after
+        if step not in (_FIT_FROM, _FIT_TO):
             return mark
         if next(iter(self._parameters.values())).is_cuda:
             torch.cuda.synchronize()
         now = time.monotonic()
-        if self.step == _FIT_FROM:
+        if step == _FIT_FROM:
             return now
         left = seconds - (now - start)
         self.total_steps = self.step + max(int(left / (now - mark) * (_FIT_TO - _FIT_FROM)), 1)

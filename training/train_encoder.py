@@ -144,6 +144,7 @@ def train_encoder(
             learning_rate=settings.rate,
             max_seconds=settings.max_seconds,
             fit_seconds=settings.fit_seconds,
+            fit_after=alone,
         ),
         folder,
     )

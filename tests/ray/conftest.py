@@ -105,6 +105,8 @@ def graph(nodes: Any) -> Iterator[Any]:
     document = yaml.safe_load((ROOT / "serve_config.yaml").read_text(encoding="utf-8"))
     document["http_options"] = {"host": "127.0.0.1", "port": free_port()}
     document["applications"][0]["args"] |= PATIENCE
+    [hosts] = [one for one in document["applications"][0]["deployments"] if one["name"] == "SessionHost"]
+    hosts["autoscaling_config"]["max_replicas"] = 2  # a change needs room for the old and the new ones
     cluster = Cluster(f"http://{context.dashboard_url}", owned=False, gpus=1.0)
     wait_for("Ray to take the application", lambda: submit(cluster, document) is None)
     yield Graph(cluster, document, wait_until_running(cluster, START_S))

@@ -303,7 +303,11 @@ async def is_speaking(http: httpx.AsyncClient, url: str) -> bool:
 def test_a_session_lives_through_a_rolling_change_and_can_still_be_ended(graph: Graph) -> None:
     """Whichever of two hosts it is on: neither waits with its change for the session of the other."""
     graph.resubmit("SessionHost", autoscaling_config={"min_replicas": 2})
-    wait_for("two hosts", lambda: len(graph.replicas("SessionHost")) == len(graph.pids("SessionHost")) == 2)
+    try:
+        wait_for("two hosts", lambda: len(graph.replicas("SessionHost")) == len(graph.pids("SessionHost")) == 2)
+    except AssertionError:
+        graph.submit(graph.document)
+        raise
 
     async def body() -> None:
         async with session(graph) as (http, client, url):

@@ -42,8 +42,9 @@ def test_load_is_answered_within_the_gpus_that_are_there(monkeypatch: pytest.Mon
 def test_a_node_may_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIVEANCHOR_GPUS_TO_COME", "1")
     assert wanted(monkeypatch, 1.0, 40.0) == 2
-    monkeypatch.setenv("LIVEANCHOR_GPUS_TO_COME", "")
-    assert wanted(monkeypatch, 1.0, 40.0) == 1
+    for none in ("", "one", "-1", "1.5"):
+        monkeypatch.setenv("LIVEANCHOR_GPUS_TO_COME", none)
+        assert wanted(monkeypatch, 1.0, 40.0) == 1
 
 
 def test_what_must_be_there_is_asked_for() -> None:

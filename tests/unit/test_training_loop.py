@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -52,6 +54,21 @@ def test_steps_are_fitted_to_the_time(tmp_path: Path) -> None:
     loop.run(objective(module))  # type: ignore[arg-type]
     assert loop.finished and 60 < loop.total_steps < 10_000_000
     assert Loop({"m": linear()}, settings(5), tmp_path).total_steps == loop.total_steps
+
+
+def test_first_steps_of_another_kind_are_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, now = linear(), 0.0
+    learn: Any = objective(module)
+    monkeypatch.setattr("training.loop.time", SimpleNamespace(monotonic=lambda: now))
+
+    def losses(step: int) -> Losses:
+        nonlocal now
+        now += 0.001 if step < 150 else 0.01
+        return learn(step)  # type: ignore[no-any-return]
+
+    loop = Loop({"m": module}, settings(10_000, fit_seconds=5.0, fit_after=150), tmp_path)
+    loop.run(losses)
+    assert now == pytest.approx(5.0, abs=0.1)
 
 
 def test_the_rate_rises_and_falls() -> None:
