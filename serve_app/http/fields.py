@@ -23,6 +23,13 @@ JOB_SHAPE: Final = FormShape(("audio", "portrait"), ("avatar_id", "fps", "chunk_
 _FPS: Final = {f"{one:g}": one for one in SUPPORTED_FPS}
 CHUNKS: Final = (4, 8, 16, 25)
 MAX_SEED: Final = 2**63 - 1
+SEED_SCHEMA: Final[dict[str, Any]] = {
+    "type": "integer",
+    "minimum": 0,
+    "maximum": MAX_SEED,
+    "default": 0,
+    "description": "Head motion and blinks are a function of it.",
+}
 _AUDIO: Final = "an audio file, or a video with sound"
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
@@ -85,9 +92,7 @@ def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
         "fps": fps_field(form, defaults.fps),
         "chunk_frames": choice_field(form, "chunk_frames", CHUNKS, defaults.chunk_frames),
     }
-    seed = whole_field(form, "seed", f"a whole number, 0 to {MAX_SEED}", 0)
-    if not 0 <= seed <= MAX_SEED:
-        raise InvalidInputError("seed", str(seed), f"a whole number, 0 to {MAX_SEED}")
+    seed = seed_field(form)
     return JobForm(
         audio=audio.data,
         portrait=None if portrait is None else portrait.data,
@@ -184,6 +189,15 @@ def flag_field(form: RawForm, name: str, default: bool) -> bool:
     raise InvalidInputError(name, repr(value), "true or false")
 
 
+def seed_field(form: RawForm) -> int:
+    """The field `seed`; 0 when it is left out."""
+    allowed = f"a whole number, 0 to {MAX_SEED}"
+    seed = whole_field(form, "seed", allowed, 0)
+    if not 0 <= seed <= MAX_SEED:
+        raise InvalidInputError("seed", str(seed), allowed)
+    return seed
+
+
 def job_schema(settings: ApiSettings, *, base64: bool, kept: bool) -> dict[str, Any]:
     """The fields as JSON Schema.
 
@@ -222,13 +236,7 @@ def job_schema(settings: ApiSettings, *, base64: bool, kept: bool) -> dict[str, 
                 "default": settings.session.chunk_frames,
                 "description": "Frames per piece of work; small is sooner, large is cheaper. Does not change the picture.",
             },
-            "seed": {
-                "type": "integer",
-                "minimum": 0,
-                "maximum": MAX_SEED,
-                "default": 0,
-                "description": "Head motion and blinks are a function of it.",
-            },
+            "seed": SEED_SCHEMA,
             "stream": {
                 "type": "boolean",
                 "default": False,

@@ -14,7 +14,14 @@ from pipeline.webrtc.sdp import TrickledCandidate, read_fragment
 from serve_app.http.body import JSON, FormShape, RawForm, content_type, read_whole, refuse_query
 from serve_app.http.capacity import Hold
 from serve_app.http.errors import BodyMalformedError, MissingFieldError, UnsupportedBodyError
-from serve_app.http.fields import MAX_SEED, avatar_id_field, choice_field, flag_field, text_field, whole_field
+from serve_app.http.fields import (
+    SEED_SCHEMA,
+    avatar_id_field,
+    choice_field,
+    flag_field,
+    seed_field,
+    text_field,
+)
 from serve_app.http.json_body import parse_json
 from serve_app.http.settings import ApiSettings
 
@@ -88,9 +95,7 @@ def offer_form(form: RawForm, settings: ApiSettings) -> OfferForm:
     drive = text_field(form, "drive", "mic, push") or Drive.MIC
     if drive not in tuple(Drive):
         raise InvalidInputError("drive", drive, "mic, push")
-    seed = whole_field(form, "seed", f"a whole number, 0 to {MAX_SEED}", 0)
-    if not 0 <= seed <= MAX_SEED:
-        raise InvalidInputError("seed", str(seed), f"a whole number, 0 to {MAX_SEED}")
+    seed = seed_field(form)
     return OfferForm(
         sdp=sdp,
         avatar_id=avatar_id_field(form),
@@ -225,13 +230,7 @@ def offer_body() -> dict[str, Any]:
                 "description": "What the presenter says: the client's voice, or speech that is pushed.",
             },
             "echo": {"type": "boolean", "default": True, "description": "The voice goes back with the picture."},
-            "seed": {
-                "type": "integer",
-                "minimum": 0,
-                "maximum": MAX_SEED,
-                "default": 0,
-                "description": "Head motion and blinks are a function of it.",
-            },
+            "seed": SEED_SCHEMA,
         },
     }
     example = {"sdp": "v=0...", "type": "offer", "drive": "mic", "fps": 25, "echo": True}
