@@ -6,7 +6,6 @@ formula of the golden tests, the speech encoder (HuBERT-large's shape, 24 layers
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,6 @@ import torch
 from torch import Tensor
 
 from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
-from engines.ditto.hubert import WINDOW_SAMPLES
 from engines.networks.ditto.hubert_encoder import HubertEncoder
 
 LAST_LAYER: Final = "conv_img."
@@ -36,7 +34,7 @@ def write_checkpoints(folder: Path, *, small: bool = False) -> Path:
     if small:
         ditto_support.write_hubert(folder)
     else:
-        write_encoder(HubertEncoder(), folder / HUBERT_FILE)
+        ditto_support.export_encoder(HubertEncoder(), folder / HUBERT_FILE)
     live, files = (2, 2) if small else (LIVE_STEPS, FILE_STEPS)
     online = {"online_mode": True, "overlap_v2": 70, "fix_kp_cond": 1, "fix_kp_cond_dim": [0, 202], "emo": [[4]]}
     blink = np.zeros((15, 63), np.float32)
@@ -48,20 +46,3 @@ def write_checkpoints(folder: Path, *, small: bool = False) -> Path:
 def pale(decoder: dict[str, Tensor]) -> dict[str, Tensor]:
     """The decoder's weights with its last layer scaled by `PALE`: pictures that cost an H.264 encoder about what a face does."""
     return {key: value * PALE if key.startswith(LAST_LAYER) else value for key, value in decoder.items()}
-
-
-def write_encoder(module: torch.nn.Module, path: Path) -> Path:
-    """An encoder as an ONNX file with the public one's signature: `input_values` (1, 6480) -> `encoding_out`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings():  # the exporter that public files were made with says that there is a newer one
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            module.eval().requires_grad_(False),
-            (torch.zeros(1, WINDOW_SAMPLES),),
-            str(path),
-            input_names=["input_values"],
-            output_names=["encoding_out"],
-            opset_version=17,
-            dynamo=False,
-        )
-    return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
 from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
+from engines.ditto.hubert import WINDOW_SAMPLES
 from tests.golden.support import FILL, SALT, filled
 
 
@@ -65,6 +67,23 @@ def write_hubert(folder: Path, *, free_batch: bool = False, name: str = "input_v
     path = folder / HUBERT_FILE
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(model, str(path))
+    return path
+
+
+def export_encoder(module: torch.nn.Module, path: Path) -> Path:
+    """An encoder as an ONNX file with the public one's signature: `input_values` (1, 6480) -> `encoding_out`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():  # the exporter that public files were made with says that there is a newer one
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module.eval().requires_grad_(False),
+            (torch.zeros(1, WINDOW_SAMPLES),),
+            str(path),
+            input_names=["input_values"],
+            output_names=["encoding_out"],
+            opset_version=17,
+            dynamo=False,
+        )
     return path
 
 

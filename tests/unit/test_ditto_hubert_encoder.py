@@ -16,6 +16,7 @@ from engines.ditto.onnx_model import OnnxModel
 from engines.networks.ditto.hubert_encoder import HubertEncoder
 from engines.weights import WeightsFileError
 from kernels.errors import ShapeError
+from tests.unit.ditto_support import export_encoder
 
 pytestmark = [
     pytest.mark.filterwarnings(
@@ -42,19 +43,6 @@ def small(context: int = 0, causal: bool = False) -> HubertEncoder:
     return module.eval().requires_grad_(False)
 
 
-def export(module: torch.nn.Module, path: Path) -> Path:
-    torch.onnx.export(
-        module,
-        (torch.zeros(1, 6480),),
-        str(path),
-        input_names=["input_values"],
-        output_names=["encoding_out"],
-        opset_version=17,
-        dynamo=False,
-    )
-    return path
-
-
 def windows(count: int) -> list[np.ndarray]:
     generator = np.random.default_rng(1)
     return [(0.1 * generator.standard_normal(6480)).astype(np.float32) for _ in range(count)]
@@ -75,7 +63,7 @@ def test_equal_tensors_that_the_exporter_stored_once_are_found(tmp_path: Path) -
     """As in a file whose norms were never trained, or whose biases are all zero."""
     torch.manual_seed(4)
     module = HubertEncoder(**SMALL).eval().requires_grad_(False)
-    path = export(module, tmp_path / "hubert.onnx")
+    path = export_encoder(module, tmp_path / "hubert.onnx")
     stored = {tensor.name for tensor in onnx.load(str(path)).graph.initializer}
     assert "encoder.layers.1.layer_norm.weight" not in stored
     read = read_hubert(path, **SMALL)
@@ -85,7 +73,7 @@ def test_equal_tensors_that_the_exporter_stored_once_are_found(tmp_path: Path) -
 
 @pytest.mark.parametrize("context,causal", [(0, False), (7, False), (5, True)])
 def test_weights_come_out_of_an_exported_file(tmp_path: Path, context: int, causal: bool) -> None:
-    path = export(small(context, causal), tmp_path / "hubert.onnx")
+    path = export_encoder(small(context, causal), tmp_path / "hubert.onnx")
     read = read_hubert(path, **SMALL)
     read.set_causal(causal)
     assert read.encoder.layers[0].attention.context_keys.shape == (4, context, 16)
@@ -104,7 +92,7 @@ def test_an_outer_module_s_name_before_the_tensors_does_not_matter(tmp_path: Pat
         def forward(self, input_values: torch.Tensor) -> torch.Tensor:
             return self.hubert(input_values)[0]
 
-    path = export(Outer(), tmp_path / "hubert.onnx")
+    path = export_encoder(Outer(), tmp_path / "hubert.onnx")
     (window,) = windows(1)
     got = read_hubert(path, **SMALL)(torch.from_numpy(window[None]))[0]
     np.testing.assert_allclose(got.numpy(), OnnxModel(path).run(window[None])[0], atol=1e-4)
@@ -112,7 +100,7 @@ def test_an_outer_module_s_name_before_the_tensors_does_not_matter(tmp_path: Pat
 
 def test_a_normalised_weight_is_put_together(tmp_path: Path) -> None:
     module = small()
-    path = export(module, tmp_path / "hubert.onnx")
+    path = export_encoder(module, tmp_path / "hubert.onnx")
     model = onnx.load(str(path))
     graph = OnnxGraph(path)
     key = "encoder.pos_conv_embed.conv.weight"
@@ -130,7 +118,7 @@ def test_a_normalised_weight_is_put_together(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    path = export(small(), tmp_path / "hubert.onnx")
+    path = export_encoder(small(), tmp_path / "hubert.onnx")
     model = onnx.load(str(path))
     name = "encoder.layers.1.final_layer_norm.weight"
     for tensor in list(model.graph.initializer):
@@ -139,7 +127,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     onnx.save(model, str(path))
     with pytest.raises(WeightsFileError, match=f"{name}: is missing"):
         read_hubert(path, **SMALL)
-    path = export(small(), tmp_path / "hubert.onnx")
+    path = export_encoder(small(), tmp_path / "hubert.onnx")
     with pytest.raises(WeightsFileError, match=r"encoder.layers.2.*is missing"):
         read_hubert(path, **{**SMALL, "layers": 3})
     with pytest.raises(WeightsFileError, match=r"intermediate_dense.*has shape \(96, 64\)"):
@@ -150,7 +138,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_the_mask_is_found_by_comparison_and_another_network_is_refused(tmp_path: Path) -> None:
-    path = export(small(3, causal=True), tmp_path / "hubert.onnx")
+    path = export_encoder(small(3, causal=True), tmp_path / "hubert.onnx")
     model = OnnxModel(path)
 
     def reference(given: list[np.ndarray]) -> list[np.ndarray]:
