@@ -112,7 +112,7 @@ class FamilyRun:
                 for name, work in parts.items():
                     attempt(self.found, name, self.plan, self.keep, work)
             finally:
-                self.found["logged"] = graph.logged(graph.log_folder(), (graph.CHOSEN, graph.PLACED))
+                self.found["logged"] = graph.logged(Path(cluster.logs).parent, (graph.CHOSEN, graph.PLACED))
 
     def files(self, url: str) -> None:
         """One job at a time."""

@@ -131,11 +131,6 @@ def parse_driver_memory(text: str) -> dict[int, int]:
     return found
 
 
-def log_folder() -> Path:
-    """Where the processes of the newest cluster of this machine log."""
-    return Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / "session_latest" / "logs"  # noqa: S108 - Ray's own
-
-
 def logged(folder: Path, events: Iterable[str]) -> list[dict[str, Any]]:
     """What replicas logged about themselves under these names, oldest first, each once."""
     wanted, found = set(events), {}
