@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.errors import InvalidInputError, ShapeError
+from training.runs import runs_of_true
 
 F32 = NDArray[np.float32]
 
@@ -176,9 +177,7 @@ def false_closures(clip: SpokenClip, limit: float) -> tuple[int, float]:
     may = times >= times[-1] - MAY_CLOSE_REACH_S
     for span in (*clip.closures, *clip.silences):
         may |= (times >= span.start_s - MAY_CLOSE_REACH_S) & (times <= span.end_s + MAY_CLOSE_REACH_S)
-    shut = (clip.aperture < limit).astype(np.int8)
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], shut, [0]])))
-    episodes = sum(not may[a:b].any() for a, b in zip(edges[::2], edges[1::2], strict=True))
+    episodes = sum(not may[a:b].any() for a, b in runs_of_true(clip.aperture < limit))
     return int(episodes), float((~may).sum() / clip.fps)
 
 

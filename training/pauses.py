@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.types import SAMPLE_RATE_HZ
 from training.phones import SILENCE, Phone
+from training.runs import runs_of_true
 
 FRAME_S: Final = 0.010
 PAUSE_MIN_S: Final = 0.10
@@ -90,9 +91,8 @@ def quiet_frames(pcm: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 def _longest_run(flags: NDArray[np.bool_]) -> tuple[int, int]:
     """First index and length of the longest run of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
-    if len(edges) == 0:
+    runs = runs_of_true(flags)
+    if len(runs) == 0:
         return 0, 0
-    lengths = edges[1::2] - edges[::2]
-    best = int(lengths.argmax())
-    return int(edges[2 * best]), int(lengths[best])
+    start, stop = runs[int((runs[:, 1] - runs[:, 0]).argmax())]
+    return int(start), int(stop - start)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.require import missing
 from training.espeak import Espeak
 from training.kokoro import (
     _PAUSE,
@@ -80,7 +81,7 @@ def test_espeak_transcribes_without_speaking() -> None:
     try:
         engine = Espeak(locate())
     except SynthesisError as error:
-        pytest.skip(str(error))
+        missing("SYNTHESIS", str(error))
     clauses = engine.transcribe("Hello, my map. A big boat!", "en-us")
     assert len(clauses) == 3
     assert clauses[1] == [["m", "aɪ"], ["m", "ˈæ", "p"]]
