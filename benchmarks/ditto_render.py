@@ -93,7 +93,7 @@ def measure_fast(made: Renderers) -> Measurements:
     """Whole calls for every bucket, and the two parts as graph replays."""
     from engines.ditto.fast.dense_motion import SourceTensors
     from engines.ditto.fast.runtime import FastRenderRuntime
-    from kernels.flat_maps import FlatShape
+    from kernels.conv.flat_maps import FlatShape
 
     found: Measurements = {}
     runtime = FastRenderRuntime(made.fast, made.device, buckets=BATCHES)

@@ -17,7 +17,7 @@ import av
 import numpy as np
 
 from kernels.errors import InvalidInputError
-from kernels.rgb_to_nv12 import rgb_to_nv12
+from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.config import EncoderSettings
 from pipeline.encoder import Purpose, VideoFormat, standalone_context
 from pipeline.encoder_x264 import open_x264, x264_options

@@ -2,7 +2,7 @@
 
 Batch of eight, fp16, random data, device time by graph replay; TFLOP/s count the convolution's own work, not the rows between
 lines. cuDNN's channels-last convolution of the same pictures, without what follows it, stands beside. The defaults are in
-`kernels.flat_tiles.tile_for`.
+`kernels.conv.flat_tiles.tile_for`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.gpu_timing import replayed_ms
-from kernels.flat_convolution import Normed, statistics_torch
-from kernels.flat_convolution_triton import convolve, modulate
-from kernels.flat_maps import FlatShape, to_flat
-from kernels.flat_tiles import Tile
+from kernels.conv.flat_convolution import Normed, statistics_torch
+from kernels.conv.flat_convolution_triton import convolve, modulate
+from kernels.conv.flat_maps import FlatShape, to_flat
+from kernels.conv.flat_tiles import Tile
 from kernels.triton_launch import compiling_in_parallel
 
 BATCH = 8

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from kernels.composite_device import CompositeTarget, DevicePlan, make_target, upload_plan
-from kernels.composite_plan import CROP_SIZE, CompositePlan, plan_composite
+from kernels.nv12.composite_device import CompositeTarget, DevicePlan, make_target, upload_plan
+from kernels.nv12.composite_plan import CROP_SIZE, CompositePlan, plan_composite
 
 CANVAS_W, CANVAS_H = 1080, 1920
 ROI_W, ROI_H = 656, 640

@@ -25,11 +25,11 @@ from benchmarks.kernel_inputs import (
     random_face,
     sets_beyond_l2,
 )
-from kernels.colour import BT709
-from kernels.composite_device import upload_plan
-from kernels.composite_nv12_triton import composite_into
-from kernels.grid_sample_3d_triton import sample
-from kernels.nv12_splice_triton import Tiling, splice
+from kernels.nv12.colour import BT709
+from kernels.nv12.composite_device import upload_plan
+from kernels.nv12.composite_triton import composite_into
+from kernels.nv12.splice_triton import Tiling, splice
+from kernels.sampling.grid_sample_3d_triton import sample
 
 PIXEL_TILINGS = [(128, 4, 4), (128, 8, 4), (128, 2, 4), (256, 4, 8), (512, 1, 4), (128, 2, 2)]
 WORD_TILINGS = [(64, 4, 4), (64, 2, 4), (32, 4, 4), (64, 1, 2), (64, 2, 2), (32, 8, 4)]

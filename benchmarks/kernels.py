@@ -56,7 +56,7 @@ Measurements = dict[str, Any]
 
 def measure_splice() -> Measurements:
     """Eight faces into eight canvases, every face type: ours, and the five passes."""
-    from kernels.nv12_splice import nv12_splice, nv12_splice_torch
+    from kernels.nv12.splice import nv12_splice, nv12_splice_torch
 
     found: Measurements = {}
     for name, (dtype, packed) in FACES.items():
@@ -91,9 +91,9 @@ def measure_splice() -> Measurements:
 
 def measure_composite() -> Measurements:
     """Eight crops of one avatar into eight canvases: ours, and grid_sample + blend + five passes."""
-    from kernels.composite_device import upload_plan
-    from kernels.composite_nv12 import composite_nv12_torch
-    from kernels.composite_nv12_triton import composite_into
+    from kernels.nv12.composite import composite_nv12_torch
+    from kernels.nv12.composite_device import upload_plan
+    from kernels.nv12.composite_triton import composite_into
 
     plan = bench_plan()
     uploaded = upload_plan(plan, "cuda")
@@ -127,7 +127,7 @@ def measure_composite() -> Measurements:
 
 def measure_graph() -> Measurements:
     """One picture through the shared graph, launch after launch, against the same picture by eager launches."""
-    from kernels.composite_graph import CompositeGraph
+    from kernels.nv12.composite_graph import CompositeGraph
 
     target = session_target()
     plan = target.plan.plan
@@ -150,7 +150,7 @@ def measure_graph() -> Measurements:
 
 def measure_volumes() -> Measurements:
     """The two samplings of dense motion, eight frames, float16 volumes: ours, and torch's on the repeated volume."""
-    from kernels.grid_sample_3d import grid_sample_3d, grid_sample_3d_torch
+    from kernels.sampling.grid_sample_3d import grid_sample_3d, grid_sample_3d_torch
 
     found: Measurements = {}
     axes = [torch.linspace(-1, 1, n, device="cuda") for n in (16, 64, 64)]

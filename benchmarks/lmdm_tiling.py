@@ -17,8 +17,8 @@ from torch import Tensor
 from triton.runtime.errors import OutOfResources
 
 from benchmarks.gpu_timing import replayed_ms
-from kernels import ddim_project_triton, linear_film_triton, norm_linear_triton, short_attention_triton
-from kernels.norm_linear_triton import Tiling
+from kernels.lmdm import ddim_project_triton, linear_film_triton, norm_linear_triton, short_attention_triton
+from kernels.lmdm.norm_linear_triton import Tiling
 
 WIDTH, LENGTH, LAYERS = 512, 80, 8
 SMALL = [

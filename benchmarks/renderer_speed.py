@@ -21,7 +21,7 @@ from engines.mesh_renderer import MeshFace, MeshRenderer
 from engines.motion_layout import pack_motion
 from engines.motion_limits import limit_motion
 from engines.rig import ACTION_INDEX, ACTIONS, actions_to_exp
-from kernels.remap import remap_bilinear
+from kernels.sampling.remap import remap_bilinear
 from pipeline.presenter import default_avatar
 
 CHUNK = 8

@@ -25,7 +25,7 @@ from deployments.live_errors import (
 )
 from deployments.live_session_stats import first_frame_ms, session_stats
 from deployments.timed_stages import TimedStages
-from kernels.rgb_to_nv12 import rgb_to_nv12
+from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.audio_container import AudioLimits
 from pipeline.audio_in import decode_audio
 from pipeline.behaviour import behaviour_of

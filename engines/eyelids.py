@@ -21,8 +21,8 @@ from engines.easing import ease, smoothstep
 from engines.face_frame import FaceFrame
 from engines.mouth_layers import TEXTURE_SCALE
 from engines.pixel_planes import to_pixels, to_planes
-from kernels.mesh_warp import mesh_warp
-from kernels.remap import remap_bilinear
+from kernels.sampling.mesh_warp import mesh_warp
+from kernels.sampling.remap import remap_bilinear
 
 LASH_THINNING = 0.8
 """How much thinner the lash line looks from the front when the lid is shut."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
 from engines import mesh_topology as topology
-from kernels.remap import remap_bilinear
+from kernels.sampling.remap import remap_bilinear
 
 F64 = NDArray[np.float64]
 U8 = NDArray[np.uint8]

@@ -15,7 +15,7 @@ from engines.mesh_deform import Deformation, NodeField
 from engines.mesh_handles import COEFFICIENTS, HandleBuilder, Handles
 from engines.mesh_lattice import CROP, FACE_CELL, Lattice
 from engines.thin_plate import thin_plate_matrix
-from kernels.remap import remap_bilinear
+from kernels.sampling.remap import remap_bilinear
 
 F64 = NDArray[np.float64]
 

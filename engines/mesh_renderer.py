@@ -2,7 +2,7 @@
 
 `prepare` solves everything that depends on the avatar only; `render` turns motion into pictures. Per frame: expression
 and pose give a backward displacement lattice (`engines.mesh_deform`), the eyes are drawn into the texture
-(`engines.eyelids`), the face is warped (`kernels.mesh_warp`), and the mouth is composed of lip layers over its interior
+(`engines.eyelids`), the face is warped (`kernels.sampling.mesh_warp`), and the mouth is composed of lip layers over its interior
 (`engines.mouth_layers`, `mouth_interior`).
 """
 
@@ -33,7 +33,7 @@ from engines.motion_limits import Motion, limit_motion
 from engines.mouth_compose import MouthLayers, build_mouth, compose_mouth
 from engines.mouth_layers import TEXTURE_SCALE, finer_texture, mouth_region
 from kernels.errors import ShapeError
-from kernels.mesh_warp import mesh_warp
+from kernels.sampling.mesh_warp import mesh_warp
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from engines.mouth_layers import (
     texture_grid,
 )
 from engines.pixel_planes import to_pixels, to_planes
-from kernels.mesh_warp import mesh_warp
+from kernels.sampling.mesh_warp import mesh_warp
 
 U8 = NDArray[np.uint8]
 

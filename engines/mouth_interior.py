@@ -16,7 +16,7 @@ from engines.easing import smoothstep
 from engines.face_frame import FaceFrame, LipLines
 from engines.mesh_handles import UPPER_LIP_CLOSING
 from engines.mouth_layers import TextureGrid
-from kernels.remap import remap_bilinear
+from kernels.sampling.remap import remap_bilinear
 
 U8 = NDArray[np.uint8]
 F64 = NDArray[np.float64]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engines import mesh_topology as topology
 from engines.face_frame import FaceFrame, LipLines
 from engines.mesh_lattice import CROP, FACE_CELL, MOUTH_CELL, Lattice
-from kernels.remap import remap_bilinear
+from kernels.sampling.remap import remap_bilinear
 
 U8 = NDArray[np.uint8]
 F64 = NDArray[np.float64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.errors import ShapeError
-from kernels.rgb_to_nv12 import rgb_to_nv12
+from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.types import Avatar, Nv12Canvas, Nv12Rect
 
 

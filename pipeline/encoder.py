@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from kernels.colour import ColourName, colour_matrix
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
+from kernels.nv12.colour import ColourName, colour_matrix
 from pipeline.types import Nv12Canvas
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from engines.mesh_renderer import MeshFace, MeshRenderer
-from kernels.composite_nv12 import CompositePlan, composite_nv12
+from kernels.nv12.composite import CompositePlan, composite_nv12
 from pipeline.bounded_cache import BoundedCache
 from pipeline.cadence import at_rate
 from pipeline.stages import RenderRequest

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from kernels.composite_nv12 import check_crops
 from kernels.errors import LiveAnchorError, ShapeError
+from kernels.nv12.composite import check_crops
 from pipeline.frame_interpolator import FrameInterpolator
 from pipeline.frame_slots import CARRY, fill_slots
 from pipeline.stages import RifeRequest

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kernels.rms_energy import Hysteresis, hysteresis_mask, rms_energy
+from kernels.audio.rms_energy import Hysteresis, hysteresis_mask, rms_energy
 from pipeline.config import SilenceSettings
 from pipeline.types import F32, SAMPLES_PER_FRAME
 

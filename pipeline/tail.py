@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from kernels.composite_nv12 import CompositePlan, composite_nv12, plan_composite
+from kernels.nv12.composite import CompositePlan, composite_nv12, plan_composite
 from pipeline.bounded_cache import BoundedCache
 from pipeline.stages import RenderRequest
 from pipeline.types import U8, Avatar, CropBatch, FaceRect, Nv12RectBatch

@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from engines.mesh_renderer import MeshFace, MeshRenderer
-from kernels.remap import remap_bilinear
+from kernels.sampling.remap import remap_bilinear
 
 HELD_OUT: Final = "held_out"
 SIZE: Final = 512

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from engines.networks.attention import Attention
 from engines.networks.lmdm import DecoderLayer, EncoderLayer
-from kernels.linear_film import linear_film
-from kernels.norm_linear import norm_linear
-from kernels.short_attention import Shared, short_attention
+from kernels.lmdm.linear_film import linear_film
+from kernels.lmdm.norm_linear import norm_linear
+from kernels.lmdm.short_attention import Shared, short_attention
 
 Tables = tuple[Tensor, Tensor]
 

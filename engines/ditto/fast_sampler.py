@@ -32,9 +32,9 @@ from engines.ditto.fast_layers import (
 )
 from engines.ditto.motion_sampler import check_noise
 from engines.networks.lmdm import TIME_TOKENS, EncoderLayer, Lmdm
-from kernels.ddim_project import Update, ddim_project
-from kernels.linear_film import linear_film
-from kernels.norm_linear import norm_linear
+from kernels.lmdm.ddim_project import Update, ddim_project
+from kernels.lmdm.linear_film import linear_film
+from kernels.lmdm.norm_linear import norm_linear
 
 
 class FastSampler(nn.Module):

@@ -137,7 +137,7 @@ class TensorRtSynthesis(nn.Module):
 
     def forward(self, volume: Tensor, kp_source: Tensor, kp_driving: Tensor) -> Tensor:
         """See `FaceSynthesis.forward`."""
-        from kernels.grid_sample_3d import grid_sample_3d
+        from kernels.sampling.grid_sample_3d import grid_sample_3d
 
         batch = len(kp_driving)
         volumes = volume.expand(batch, -1, -1, -1, -1)

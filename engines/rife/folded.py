@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from engines.networks.rife.blocks import SLOPE, IFBlock, PlainEncoder, PReluBlock, StackedEncoder
 from engines.networks.rife.ifnet import IFNet
-from kernels.conv3x3 import Conv3x3, conv3x3, make_conv3x3
+from kernels.conv.conv3x3 import Conv3x3, conv3x3, make_conv3x3
 from kernels.errors import InvalidInputError
-from kernels.flow_refine import INPUT_CHANNELS, SIDE_CHANNELS, Head, averaged, fuse, refine_input
+from kernels.rife.flow_refine import INPUT_CHANNELS, SIDE_CHANNELS, Head, averaged, fuse, refine_input
 
 _HALVES: Final = ({0: 1, -1: 3}, {0: 2, 1: 0})
 """Half of a cell -> {offset of the input: row of the 4 x 4 kernel} of a transposed convolution of stride 2 and padding 1."""
@@ -260,7 +260,7 @@ def _features_apart(weight: Tensor, bias: Tensor, count: int, keep: int) -> tupl
 
 def _pack(frames: Tensor, height: int, width: int, dtype: torch.dtype) -> Tensor:
     if frames.device.type == "cuda":
-        from kernels.flow_refine_triton import launch_pack
+        from kernels.rife.flow_refine_triton import launch_pack
 
         return launch_pack(frames.contiguous(), height, width, dtype)
     n, rows, columns, _ = frames.shape
@@ -271,7 +271,7 @@ def _pack(frames: Tensor, height: int, width: int, dtype: torch.dtype) -> Tensor
 
 def _place(values: Tensor, side: Tensor) -> None:
     if side.device.type == "cuda":
-        from kernels.flow_refine_triton import launch_place
+        from kernels.rife.flow_refine_triton import launch_place
 
         launch_place(values, side)
         return

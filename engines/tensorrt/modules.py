@@ -13,7 +13,7 @@ from engines.networks.ditto.motion_extractor import MotionInfo
 from engines.networks.lmdm import ConditionCache, Lmdm
 from engines.networks.rife.blocks import FLOW_CHANNELS, IFBlock
 from kernels.errors import ShapeError
-from kernels.flow_refine import local_mean
+from kernels.rife.flow_refine import local_mean
 
 MOTION_WIDTHS = (66, 66, 66, 3, 63, 1, 63)
 """Columns of a packed `MotionInfo`: pitch, yaw, roll, t, exp, scale, kp."""

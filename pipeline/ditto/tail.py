@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 import torch
 
-from kernels.composite_nv12 import CompositePlan, composite_nv12, plan_composite
 from kernels.errors import InvalidInputError
-from kernels.rgb_to_nv12 import rgb_to_nv12
+from kernels.nv12.composite import CompositePlan, composite_nv12, plan_composite
+from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.bounded_cache import BoundedCache
 from pipeline.ditto.avatar_tensors import FAMILY, DittoTensors, unpack
 from pipeline.ditto.motion_fields import mirror_index

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from engines.motion_layout import EXP
-from kernels.rgb_to_nv12 import rgb_to_nv12
+from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.behaviour import MotionBehaviour, behaviour_of
 from pipeline.bounded_cache import BoundedCache
 from pipeline.config import SessionSettings

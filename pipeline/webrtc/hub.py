@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.colour import ColourName
 from kernels.errors import LiveAnchorError
+from kernels.nv12.colour import ColourName
 from pipeline.clock import rate_of
 from pipeline.config import EncoderSettings
 from pipeline.encoder import VideoFormat

@@ -14,9 +14,9 @@ from engines.ditto.fused_post_warp_decoder import FusedPostWarpDecoder, instance
 from engines.networks.ditto.decoder import SpadeDecoder
 from engines.networks.ditto.dense_motion import sample_volume
 from engines.networks.ditto.warp_network import WarpNetwork
-from kernels.flat_maps import FlatShape, from_flat, to_flat
-from kernels.grid_sample_3d import grid_sample_3d
-from kernels.shuffled_pixels import shuffled_picture
+from kernels.conv.flat_maps import FlatShape, from_flat, to_flat
+from kernels.conv.shuffled_pixels import shuffled_picture
+from kernels.sampling.grid_sample_3d import grid_sample_3d
 from tests.golden.support import filled, normal, uniform, warped
 
 

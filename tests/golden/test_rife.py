@@ -19,8 +19,8 @@ import torch
 
 from engines.networks import build
 from engines.networks.rife.ifnet import IFNet
-from kernels.backward_warp import backward_warp
 from kernels.errors import InvalidInputError, ShapeError
+from kernels.sampling.backward_warp import backward_warp
 from tests.golden.support import golden_folder
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "rife"

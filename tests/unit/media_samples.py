@@ -10,7 +10,7 @@ import av
 import cv2
 import numpy as np
 
-from kernels.rgb_to_nv12 import rgb_to_nv12
+from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.config import EncoderSettings
 from pipeline.encoder import VideoFormat
 from pipeline.mp4 import MemoryMp4Writer

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.bgr_to_nv12 import bgr_to_nv12, bgr_to_nv12_torch
-from kernels.colour import CHROMA_NAMES, COLOUR_NAMES, colour_matrix
 from kernels.errors import InvalidInputError, ShapeError
-from kernels.rgb_to_nv12 import rgb_to_nv12
+from kernels.nv12.colour import CHROMA_NAMES, COLOUR_NAMES, colour_matrix
+from kernels.nv12.from_bgr import bgr_to_nv12, bgr_to_nv12_torch
+from kernels.nv12.from_rgb import rgb_to_nv12
 from tests.unit.triton_support import DEVICES, assert_close
 
 
@@ -45,7 +45,7 @@ def test_wrapper_and_reference_are_within_one_level_of_float64(device, full_rang
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("size", [(6, 10), (8, 64)])
 def test_triton_matches_the_reference(device, size):
-    from kernels.nv12_splice_triton import splice
+    from kernels.nv12.splice_triton import splice
 
     frames = frames_of(2, *size)
     matrix = colour_matrix("bt709", full_range=True).swap_red_and_blue()

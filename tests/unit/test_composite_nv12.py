@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.composite_nv12 import composite_nv12, composite_nv12_torch, plan_composite
 from kernels.errors import InvalidInputError, ShapeError
-from kernels.rgb_to_nv12 import rgb_to_nv12
+from kernels.nv12.composite import composite_nv12, composite_nv12_torch, plan_composite
+from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.types import FaceRect
 from tests.unit.test_rgb_to_nv12 import float64_nv12
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.composite_device import make_target, plan_on, upload_plan
-from kernels.composite_graph import CompositeGraph
-from kernels.composite_nv12 import composite_nv12, composite_nv12_torch
-from kernels.composite_plan import CompositePlan, plan_composite
 from kernels.errors import InvalidInputError, ShapeError
-from kernels.nv12_splice import canvas_planes
+from kernels.nv12.composite import composite_nv12, composite_nv12_torch
+from kernels.nv12.composite_device import make_target, plan_on, upload_plan
+from kernels.nv12.composite_graph import CompositeGraph
+from kernels.nv12.composite_plan import CompositePlan, plan_composite
+from kernels.nv12.splice import canvas_planes
 from pipeline.types import FaceRect
 from tests.unit.test_composite_nv12 import affine, noise, soft_mask
 from tests.unit.triton_support import DEVICES, assert_close, tiling_for
@@ -50,7 +50,7 @@ def assert_tail_close(got, want, what=""):
 @pytest.mark.parametrize("name", MATRICES)
 @pytest.mark.parametrize("colour,chroma,size", [("bt709", "mean", (70, 38)), ("bt601", "top_left", (64, 2))])
 def test_triton_is_within_one_level_of_the_reference(device, name, colour, chroma, size):
-    from kernels.composite_nv12_triton import composite
+    from kernels.nv12.composite_triton import composite
 
     plan = plan_of(*size, matrix=MATRICES[name], colour=colour, chroma=chroma)
     crops = crops_of(2)
@@ -61,7 +61,7 @@ def test_triton_is_within_one_level_of_the_reference(device, name, colour, chrom
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_last_pixel_of_the_crop_is_reached_and_nothing_after_it(device):
-    from kernels.composite_nv12_triton import composite
+    from kernels.nv12.composite_triton import composite
 
     rect = FaceRect(0, 0, 16, 16)
     corner = np.array([[1, 0, -500], [0, 1, -500]], np.float64)
@@ -74,7 +74,7 @@ def test_the_last_pixel_of_the_crop_is_reached_and_nothing_after_it(device):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_where_the_mask_is_zero_the_bytes_are_those_of_the_background(device):
-    from kernels.composite_nv12_triton import composite
+    from kernels.nv12.composite_triton import composite
 
     background = noise((38, 70, 3), 3)
     plan = plan_composite(affine(), np.zeros((512, 512), np.float32), background, FaceRect(100, 60, 70, 38))
@@ -87,7 +87,7 @@ def test_where_the_mask_is_zero_the_bytes_are_those_of_the_background(device):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_sessions_with_other_avatars_share_a_launch_and_keep_their_canvases(device):
-    from kernels.composite_nv12_triton import composite_targets
+    from kernels.nv12.composite_triton import composite_targets
 
     plans = [plan_of(70, 38, seed=1), plan_of(24, 64, MATRICES["enlarged"], seed=2), plan_of(2, 2, seed=3)]
     places = [(10, 4), (0, 0), (78, 62)]
@@ -109,7 +109,7 @@ def test_sessions_with_other_avatars_share_a_launch_and_keep_their_canvases(devi
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_empty_table_row_draws_nothing(device):
-    from kernels.composite_nv12_triton import composite_into
+    from kernels.nv12.composite_triton import composite_into
 
     plan = plan_of()
     canvas = blank_canvas(80, 64, device)

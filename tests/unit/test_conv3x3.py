@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernels.conv3x3 import conv3x3, conv3x3_torch, make_conv3x3
+from kernels.conv.conv3x3 import conv3x3, conv3x3_torch, make_conv3x3
 from kernels.errors import InvalidInputError, ShapeError
 from tests.unit.triton_support import DEVICES, assert_close
 
@@ -39,7 +39,7 @@ def test_formula_is_torch_s(n: int, h: int, w: int, i: int, o: int, stride: int)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("n", "h", "w", "i", "o", "stride"), SHAPES)
 def test_kernel_equals_the_formula(device: str, n: int, h: int, w: int, i: int, o: int, stride: int) -> None:
-    from kernels.conv3x3_triton import ConvTile, launch
+    from kernels.conv.conv3x3_triton import ConvTile, launch
 
     torch.manual_seed(0)
     weight = torch.randn(o, i, 3, 3) / (9 * i) ** 0.5

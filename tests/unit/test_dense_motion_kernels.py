@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from engines.networks.ditto.dense_motion import DenseMotionNetwork, identity_grid
-from kernels.depth_taps import (
+from kernels.conv.depth_taps import (
     depth_taps,
     depth_taps_torch,
     doubled_depth_taps,
@@ -16,10 +16,10 @@ from kernels.depth_taps import (
     folded_depth_taps,
     folded_depth_taps_torch,
 )
+from kernels.conv.flat_maps import FlatShape, from_flat
 from kernels.errors import ShapeError
-from kernels.flat_maps import FlatShape, from_flat
-from kernels.grid_sample_3d import grid_sample_3d_torch
-from kernels.mask_motion import (
+from kernels.sampling.grid_sample_3d import grid_sample_3d_torch
+from kernels.sampling.mask_motion import (
     MASK_COLUMNS,
     PRODUCTS,
     mask_motion,
@@ -28,7 +28,7 @@ from kernels.mask_motion import (
     sample_features,
     sample_features_torch,
 )
-from kernels.sparse_motion import CHANNELS, HEAT_FIRST, sparse_motion, sparse_motion_torch
+from kernels.sampling.sparse_motion import CHANNELS, HEAT_FIRST, sparse_motion, sparse_motion_torch
 from tests.unit.triton_support import DEVICES, assert_close
 
 SIZE = (3, 4, 6)
@@ -135,7 +135,7 @@ def test_sampled_features_are_grid_samples() -> None:
 @pytest.mark.parametrize("channels", [16, 144])
 @pytest.mark.parametrize("pool", [True, False])
 def test_triton_depth_taps(device: str, pool: bool, channels: int) -> None:
-    from kernels.depth_taps_triton import add_up
+    from kernels.conv.depth_taps_triton import add_up
 
     products, bias = random(2, 3, 4, 6, 3 * channels).half().to(device), random(channels, seed=1).to(device)
     size = (2, 3, 2, 3) if pool else (2, 3, 4, 6)
@@ -148,7 +148,7 @@ def test_triton_depth_taps(device: str, pool: bool, channels: int) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("channels", [5, 144])
 def test_triton_folded_depth_taps(device: str, channels: int) -> None:
-    from kernels.depth_taps_triton import add_up_folded
+    from kernels.conv.depth_taps_triton import add_up_folded
 
     products, bias = random(2, 3, 2, 6, 3 * channels).half().to(device), random(channels, seed=1).to(device)
     want = folded_depth_taps_torch(products.float(), bias, 7)
@@ -158,7 +158,7 @@ def test_triton_folded_depth_taps(device: str, channels: int) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("channels", [32, 256])
 def test_triton_doubled_depth_taps(device: str, channels: int) -> None:
-    from kernels.depth_taps_triton import add_up_doubled
+    from kernels.conv.depth_taps_triton import add_up_doubled
 
     products, bias = random(1, 3, 3, 5, 12 * channels).half().to(device), random(channels, seed=1).to(device)
     got = torch.zeros(1, 3, 4, 8, channels + 16, dtype=torch.float16, device=device)
@@ -170,7 +170,7 @@ def test_triton_doubled_depth_taps(device: str, channels: int) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_triton_sparse_motion(device: str) -> None:
-    from kernels.sparse_motion_triton import sample
+    from kernels.sampling.sparse_motion_triton import sample
 
     volume = random(2, *SIZE, 4).half().to(device)
     source, driving = (part.to(device) for part in keypoints())
@@ -182,7 +182,7 @@ def test_triton_sparse_motion(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_triton_mask_motion(device: str) -> None:
-    from kernels.mask_motion_triton import deform
+    from kernels.sampling.mask_motion_triton import deform
 
     products, bias = random(2, 5, 4, 6, PRODUCTS).half().to(device), random(22, seed=1).to(device)
     source, driving = (part.to(device) for part in keypoints())
@@ -192,7 +192,7 @@ def test_triton_mask_motion(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_triton_samples(device: str) -> None:
-    from kernels.mask_motion_triton import sample
+    from kernels.sampling.mask_motion_triton import sample
 
     volume, places = random(2, *SIZE, 32).half().to(device), random(2, *SIZE, 3, seed=1).to(device)
     want = sample_features_torch(volume.float(), places)

@@ -18,7 +18,7 @@ from engines.ditto.config import DittoConfig
 from engines.motion_layout import MOTION_DIM
 from engines.weights import WeightsFileError
 from kernels.errors import InvalidInputError, ShapeError
-from kernels.rgb_to_nv12 import rgb_to_nv12
+from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.audio_features import CarryError
 from pipeline.avatar_store import AvatarStore
 from pipeline.behaviour import behaviour_of

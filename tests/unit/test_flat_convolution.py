@@ -6,8 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernels.errors import ShapeError
-from kernels.flat_convolution import (
+from kernels.conv.flat_convolution import (
     Normed,
     flat_convolution,
     flat_convolution_torch,
@@ -17,7 +16,8 @@ from kernels.flat_convolution import (
     pack_weight,
     statistics_torch,
 )
-from kernels.flat_maps import FlatShape, from_flat, to_flat
+from kernels.conv.flat_maps import FlatShape, from_flat, to_flat
+from kernels.errors import ShapeError
 from tests.unit.triton_support import DEVICES, assert_close
 
 DECODER_CONVOLUTIONS = [
@@ -129,8 +129,8 @@ def test_operands_that_do_not_fit_are_refused() -> None:
 @pytest.mark.parametrize(("kernel", "planes", "follow"), [(3, 1, True), (1, 2, False), (3, 2, True)])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_triton_convolution(device: str, shape: FlatShape, kernel: int, planes: int, follow: bool) -> None:
-    from kernels.flat_convolution_triton import convolve
-    from kernels.flat_tiles import Tile
+    from kernels.conv.flat_convolution_triton import convolve
+    from kernels.conv.flat_tiles import Tile
 
     dtype = torch.float16
     x = stack(shape, 32, dtype=dtype).to(device)
@@ -156,7 +156,7 @@ def test_triton_convolution(device: str, shape: FlatShape, kernel: int, planes: 
 def test_tiles_divide_the_work_and_fit(
     batch: int, size: int, channels: int, outputs: int, kernel: int, shared: int
 ) -> None:
-    from kernels.flat_tiles import tile_for
+    from kernels.conv.flat_tiles import tile_for
 
     for modulation in (False, True):
         tile = tile_for(
@@ -169,7 +169,7 @@ def test_tiles_divide_the_work_and_fit(
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_triton_statistics(device: str, shape: FlatShape) -> None:
-    from kernels.flat_statistics_triton import statistics
+    from kernels.conv.flat_statistics_triton import statistics
 
     flat = (stack(shape, 80) * 3 + 50 * (stack(shape, 80) != 0)).half().to(device)  # a mean far above the deviation
     want = statistics_torch(flat.double(), shape)
@@ -182,8 +182,8 @@ def test_triton_statistics(device: str, shape: FlatShape) -> None:
 @pytest.mark.parametrize("shift", [True, False])
 @pytest.mark.parametrize("scale", [1, 2])
 def test_triton_modulation(device: str, scale: int, shift: bool) -> None:
-    from kernels.flat_convolution_triton import modulate
-    from kernels.flat_tiles import Tile
+    from kernels.conv.flat_convolution_triton import modulate
+    from kernels.conv.flat_tiles import Tile
 
     dtype = torch.float16
     small = FlatShape(2, 5, 6)

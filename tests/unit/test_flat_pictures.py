@@ -6,11 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernels.enlarged_taps import enlarged_taps, enlarged_taps_torch
+from kernels.conv.enlarged_taps import enlarged_taps, enlarged_taps_torch
+from kernels.conv.flat_convolution import flat_convolution, pack_weight
+from kernels.conv.flat_maps import FlatShape, from_flat, to_flat
+from kernels.conv.shuffled_pixels import shuffled_picture, shuffled_pixels, shuffled_pixels_torch
 from kernels.errors import ShapeError
-from kernels.flat_convolution import flat_convolution, pack_weight
-from kernels.flat_maps import FlatShape, from_flat, to_flat
-from kernels.shuffled_pixels import shuffled_picture, shuffled_pixels, shuffled_pixels_torch
 from tests.unit.triton_support import DEVICES, assert_close
 
 SHAPE = FlatShape(2, 3, 9)
@@ -38,7 +38,7 @@ def test_taps_are_the_convolution_of_the_enlarged_picture(scale: int) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("scale", [2, 4])
 def test_triton_taps(device: str, scale: int) -> None:
-    from kernels.enlarged_taps_triton import add_up
+    from kernels.conv.enlarged_taps_triton import add_up
 
     products = to_flat(random(2, 3, 9, 16 * 9 + 32)).half().to(device)
     bias = random(16, seed=3).to(device)
@@ -57,7 +57,7 @@ def test_pixels_are_pixel_shuffle_and_sigmoid() -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_triton_pixels(device: str) -> None:
-    from kernels.shuffled_pixels_triton import shuffle
+    from kernels.conv.shuffled_pixels_triton import shuffle
 
     logits = to_flat(random(2, 3, 70, 16) * 4).to(device)
     shape = FlatShape(2, 3, 70)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernels.backward_warp import backward_warp
 from kernels.errors import InvalidInputError, ShapeError
-from kernels.flow_refine import (
+from kernels.rife.flow_refine import (
     Head,
     averaged,
     flow_and_logit,
@@ -17,6 +16,7 @@ from kernels.flow_refine import (
     refine_input_torch,
     upsampled,
 )
+from kernels.sampling.backward_warp import backward_warp
 from tests.unit.triton_support import DEVICES, assert_close
 
 
@@ -82,7 +82,7 @@ def test_an_axis_of_one_pixel_has_that_pixel_everywhere(size: tuple[int, int]) -
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_warp_of_both_sides_equals_the_formula(device: str) -> None:
-    from kernels.backward_warp_triton import warp_pair
+    from kernels.sampling.backward_warp_triton import warp_pair
 
     first, second = sides(2, 11, 19, device)
     flow = torch.randn(2, 11, 19, 4, device=device) * 6
@@ -99,7 +99,7 @@ def test_warp_of_both_sides_equals_the_formula(device: str) -> None:
     [((), 8, 4, 2), ((4, 2), 16, 4, 1), ((4, 2, 1), 8, 2, 2), ((8, 4), 16, 4, 4)],
 )
 def test_block_input_equals_the_formula(device: str, ups: tuple[int, ...], channels: int, sub: int, scale: int) -> None:
-    from kernels.flow_refine_triton import launch_refine
+    from kernels.rife.flow_refine_triton import launch_refine
 
     first, second = sides(2, 32, 64, device)
     heads = heads_of(2, 32, 64, ups, channels, sub, device=device)
@@ -112,7 +112,7 @@ def test_block_input_equals_the_formula(device: str, ups: tuple[int, ...], chann
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("ups", [(8,), (4, 2, 1), (8, 4, 2, 1, 1)])
 def test_fusion_equals_the_formula(device: str, ups: tuple[int, ...]) -> None:
-    from kernels.flow_refine_triton import launch_fuse
+    from kernels.rife.flow_refine_triton import launch_fuse
 
     first, second = sides(1, 32, 64, device, torch.float16)
     heads = heads_of(1, 32, 64, ups, device=device, dtype=torch.float16)
@@ -125,7 +125,7 @@ def test_fusion_equals_the_formula(device: str, ups: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_sides_are_packed_and_features_placed(device: str) -> None:
-    from kernels.flow_refine_triton import launch_pack, launch_place
+    from kernels.rife.flow_refine_triton import launch_pack, launch_place
 
     frames = torch.randint(0, 256, (2, 5, 7, 3), dtype=torch.uint8, device=device)
     side = launch_pack(frames, 8, 8, torch.float32)

@@ -7,7 +7,7 @@ import torch
 
 from engines.networks.ditto.dense_motion import identity_grid, sample_volume
 from kernels.errors import ShapeError
-from kernels.grid_sample_3d import grid_sample_3d, grid_sample_3d_torch
+from kernels.sampling.grid_sample_3d import grid_sample_3d, grid_sample_3d_torch
 from tests.unit.triton_support import DEVICES, assert_close
 
 TOLERANCES = [(torch.float32, 2e-5), (torch.float16, 3e-3), (torch.bfloat16, 2e-2)]
@@ -45,7 +45,7 @@ def inputs(dtype: torch.dtype, b: int, k: int, c: int, size, out_size, seed: int
     [(2, 3, 4, (4, 6, 5), (3, 7, 11)), (1, 1, 1, (1, 1, 1), (2, 2, 2)), (2, 1, 5, (3, 8, 8), (1, 1, 1))],
 )
 def test_triton_and_reference_match_float64(device, dtype, atol, b, k, c, size, out_size):
-    from kernels.grid_sample_3d_triton import sample
+    from kernels.sampling.grid_sample_3d_triton import sample
 
     volume, grid = inputs(dtype, b, k, c, size, out_size)
     want = float64_samples(volume, grid)
@@ -55,7 +55,7 @@ def test_triton_and_reference_match_float64(device, dtype, atol, b, k, c, size, 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_places_far_outside_or_not_a_number_are_zero(device):
-    from kernels.grid_sample_3d_triton import sample
+    from kernels.sampling.grid_sample_3d_triton import sample
 
     volume = torch.ones(1, 2, 3, 4, 5, device=device)
     grid = torch.zeros(1, 1, 1, 5, 3, device=device)

@@ -12,8 +12,8 @@ from benchmarks.baselines.five_pass import eager_composite, five_pass_splice, sa
 from benchmarks.gpu_timing import between_events_ms, replayed_ms
 from benchmarks.kernel_inputs import composite_bytes, face_bytes, sets_beyond_l2
 from benchmarks.kernels import records, summary
-from kernels.composite_nv12 import composite_nv12_torch
-from kernels.nv12_splice import nv12_splice
+from kernels.nv12.composite import composite_nv12_torch
+from kernels.nv12.splice import nv12_splice
 from tests.unit.test_composite_nv12_triton import crops_of, plan_of
 from tests.unit.triton_support import assert_close
 

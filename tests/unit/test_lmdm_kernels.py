@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.ddim_project import ddim_project, ddim_project_torch
 from kernels.errors import ShapeError
-from kernels.linear_film import linear_film, linear_film_torch
-from kernels.norm_linear import norm_linear, norm_linear_torch
-from kernels.short_attention import short_attention, short_attention_torch
+from kernels.lmdm.ddim_project import ddim_project, ddim_project_torch
+from kernels.lmdm.linear_film import linear_film, linear_film_torch
+from kernels.lmdm.norm_linear import norm_linear, norm_linear_torch
+from kernels.lmdm.short_attention import short_attention, short_attention_torch
 from tests.unit.triton_support import DEVICES, assert_close
 
 TYPES = [torch.float32, torch.float16, torch.bfloat16]
@@ -53,7 +53,7 @@ def want_norm_linear(x, gain, offset, weight, bias, turn, rotated, gelu) -> Tens
     [(2, 20, 64, 192, 128, False), (1, 35, 48, 33, 0, True), (3, 7, 96, 40, 40, False)],
 )
 def test_norm_linear(device, dtype, batch, length, k, n, rotated, gelu):
-    from kernels.norm_linear_triton import Tiling, launch
+    from kernels.lmdm.norm_linear_triton import Tiling, launch
 
     x, gain, offset = draw(1, batch, length, k) + 3.0, draw(2, k) + 1.0, draw(3, k)
     weight, bias, turn = draw(4, n, k, scale=k**-0.5).to(dtype), draw(5, n), tables(length + 2, k)
@@ -71,7 +71,7 @@ def test_norm_linear(device, dtype, batch, length, k, n, rotated, gelu):
 @pytest.mark.parametrize("device,dtype", PLACES)
 @pytest.mark.parametrize("film,bias,copies", [(True, True, 1), (False, False, 2), (True, False, 3)])
 def test_linear_film(device, dtype, film, bias, copies):
-    from kernels.linear_film_triton import launch
+    from kernels.lmdm.linear_film_triton import launch
 
     length, k, n = 21, 53, 70
     h, y = draw(1, 2 * copies, length, n), draw(2, 2, length, k).to(torch.float32 if copies > 1 else dtype)
@@ -94,7 +94,7 @@ def test_linear_film(device, dtype, film, bias, copies):
 @pytest.mark.parametrize("device,dtype", PLACES)
 @pytest.mark.parametrize("keys,more", [(35, 0), (35, 2), (16, 0), (126, 2), (5, 3)])
 def test_short_attention(device, dtype, keys, more):
-    from kernels.short_attention_triton import launch
+    from kernels.lmdm.short_attention_triton import launch
 
     items, length, heads, depth = 2, 35, 3, 16
     width = heads * depth
@@ -121,7 +121,7 @@ def test_short_attention(device, dtype, keys, more):
 @pytest.mark.parametrize("device,dtype", PLACES)
 @pytest.mark.parametrize("guidance", [None, 2.0, 0.5])
 def test_ddim_project(device, dtype, guidance):
-    from kernels.ddim_project_triton import launch
+    from kernels.lmdm.ddim_project_triton import launch
 
     batch, length, k, n = 3, 9, 40, 53
     h = draw(1, batch * (1 if guidance is None else 2), length, k)

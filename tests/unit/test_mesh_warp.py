@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from kernels.errors import InvalidInputError, ShapeError
-from kernels.mesh_warp import mesh_warp, mesh_warp_reference
+from kernels.sampling.mesh_warp import mesh_warp, mesh_warp_reference
 
 
 def texture(channels: int = 3, height: int = 64, width: int = 80, batch: int = 1) -> torch.Tensor:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.colour import colour_matrix
 from kernels.errors import InvalidInputError, ShapeError
-from kernels.nv12_splice import canvas_planes, nv12_splice, nv12_splice_torch
+from kernels.nv12.colour import colour_matrix
+from kernels.nv12.splice import canvas_planes, nv12_splice, nv12_splice_torch
 from tests.unit.triton_support import DEVICES, assert_close, tiling_for
 
 H, W = 48, 74
@@ -83,7 +83,7 @@ PLACES = [
     ids=["float32", "float16", "uint8_packed", "uint8_planar"],
 )
 def test_triton_and_reference_are_within_one_level_of_float64(device, chroma, place, dtype, white, layout, colour):
-    from kernels.nv12_splice_triton import splice
+    from kernels.nv12.splice_triton import splice
 
     x, y, w, h = place
     face, canvas = face_of(3, h, w, dtype, white), canvas_of(3)
@@ -102,7 +102,7 @@ def test_triton_and_reference_are_within_one_level_of_float64(device, chroma, pl
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_both_triton_bodies_agree_where_words_fit(device):
-    from kernels.nv12_splice_triton import splice, words_fit
+    from kernels.nv12.splice_triton import splice, words_fit
 
     canvas = torch.zeros((2, 96, 80), dtype=torch.uint8, device=device)
     packed = face_of(2, 20, 32, torch.uint8, 255.0).permute(0, 2, 3, 1).contiguous().to(device)
@@ -141,7 +141,7 @@ def test_half_a_block_of_the_old_colour_stays():
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_values_outside_the_range_are_clamped_and_nan_is_black(device):
-    from kernels.nv12_splice_triton import splice
+    from kernels.nv12.splice_triton import splice
 
     face = torch.tensor([float("nan"), float("inf"), -float("inf"), -3.0, 7.0, 0.25, 1.0, 0.0]).reshape(1, 1, 2, 4)
     face = face.expand(1, 3, 2, 4).contiguous()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kernels.errors import InvalidInputError, ShapeError
-from kernels.resize_bilinear import resize_bilinear_batch, resize_bilinear_torch
+from kernels.sampling.resize_bilinear import resize_bilinear_batch, resize_bilinear_torch
 from tests.unit.triton_support import DEVICES, assert_close
 
 
@@ -38,7 +38,7 @@ SIZES = [((7, 9), (20, 31)), ((40, 33), (17, 8)), ((1, 1), (3, 5)), ((16, 16), (
 @pytest.mark.parametrize("channels", [1, 3, 4])
 @pytest.mark.parametrize("before,after", SIZES, ids=str)
 def test_triton_and_reference_are_within_one_level_of_float64(device, channels, before, after):
-    from kernels.resize_bilinear_triton import resize
+    from kernels.sampling.resize_bilinear_triton import resize
 
     pictures = pictures_of(2, *before, channels)
     want = float64_resize(pictures, *after)

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.colour import BT601, BT709, CHROMA_NAMES, COLOUR_NAMES, check_chroma, colour_matrix
 from kernels.errors import InvalidInputError, ShapeError
-from kernels.rgb_to_nv12 import rgb_to_nv12, rgb_to_nv12_torch
+from kernels.nv12.colour import BT601, BT709, CHROMA_NAMES, COLOUR_NAMES, check_chroma, colour_matrix
+from kernels.nv12.from_rgb import rgb_to_nv12, rgb_to_nv12_torch
 
 
 def float64_nv12(rgb, colour, chroma):

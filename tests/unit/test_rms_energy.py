@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from kernels.audio.rms_energy import DEFAULT_OPEN_RMS, Hysteresis, hysteresis_mask, rms_energy, rms_energy_torch
 from kernels.errors import InvalidInputError, ShapeError
-from kernels.rms_energy import DEFAULT_OPEN_RMS, Hysteresis, hysteresis_mask, rms_energy, rms_energy_torch
 from tests.unit.triton_support import DEVICES, assert_close
 
 
@@ -32,7 +32,7 @@ def float64_rms(pcm: torch.Tensor, frame: int, window: int) -> torch.Tensor:
     [(640 * 5, 640, 640), (640 * 5 + 333, 640, 1280), (1000, 47, 133), (640, 640, 4000), (50, 50, 51)],
 )
 def test_triton_and_reference_match_float64(device, samples, frame, window):
-    from kernels.rms_energy_triton import energy
+    from kernels.audio.rms_energy_triton import energy
 
     pcm = speech_like(3, samples)
     want = float64_rms(pcm, frame, window)

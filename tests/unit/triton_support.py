@@ -26,7 +26,7 @@ def tiling_for(device: str) -> Any:
     """The measured default on a GPU; in the interpreter, whose time is one of programs, larger tiles that still overhang."""
     if device == "cuda":
         return None
-    from kernels.nv12_splice_triton import Tiling
+    from kernels.nv12.splice_triton import Tiling
 
     return Tiling(block_w=64, rows=16, warps=4)
 

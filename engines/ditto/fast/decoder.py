@@ -3,7 +3,7 @@
 What is done differently (all of it exact but for rounding):
 * Biases in front of an instance norm are dropped: it subtracts every channel's mean. That is all of them but the last block's.
 * `mlp_shared` of the twelve inner norms is one convolution; on the enlarged maps it is nine products per *small* place (1/4 and
-  1/16 of the multiplications, `kernels.enlarged_taps`).
+  1/16 of the multiplications, `kernels.conv.enlarged_taps`).
 * gamma and beta are applied where they are computed and never stored. norm_0 and norm_s share their statistics; enlarged pictures
   have the small ones' statistics and are never stored either.
 * The shortcut's convolution is linear: conv_s(z (1 + gamma) + beta) = conv_s(z (1 + gamma)) + (conv_s beta)(shared), and the last
@@ -21,8 +21,8 @@ from engines.ditto.folding import folded_parameters, spectral_parameters
 from engines.networks.ditto.convolutions import SpectralConv2d
 from engines.networks.ditto.decoder import MIDDLE_BLOCKS, SLOPE, Spade, SpadeDecoder, SpadeResidualBlock
 from engines.networks.ditto.warp_network import LEAKY_SLOPE, WarpNetwork
-from kernels.enlarged_taps import TAPS, enlarged_taps
-from kernels.flat_convolution import (
+from kernels.conv.enlarged_taps import TAPS, enlarged_taps
+from kernels.conv.flat_convolution import (
     Normed,
     Statistics,
     flat_convolution,
@@ -31,7 +31,7 @@ from kernels.flat_convolution import (
     interleave_modulation,
     pack_weight,
 )
-from kernels.flat_maps import FlatShape
+from kernels.conv.flat_maps import FlatShape
 
 SIZE = 64
 """Height and width of the feature map."""
@@ -92,7 +92,7 @@ class FastDecoder(nn.Module):
             shape: Their extent, B x 64 x 64.
 
         Returns:
-            Flat float32 logits (rows of the fourfold size, 16), for `kernels.shuffled_pixels`.
+            Flat float32 logits (rows of the fourfold size, 16), for `kernels.conv.shuffled_pixels`.
         """
         third = self._part("third")
         feature = flat_convolution(warped, third["weight"], shape, 3, bias=third["bias"], slope=LEAKY_SLOPE)

@@ -3,7 +3,7 @@
 What is done differently (all of it exact but for rounding):
 * What depends on the source alone (compressed features, channels-last features) is made once per picture: `FastDenseMotion.source`.
 * A k x k x k convolution is one 2-D convolution of all slices with k times the outputs, then a sum over depth together with bias,
-  ReLU, pooling and the copy into the skip connection (`kernels.depth_taps`). Channel counts are padded to multiples of 16.
+  ReLU, pooling and the copy into the skip connection (`kernels.conv.depth_taps`). Channel counts are padded to multiples of 16.
 * On the way up, a convolution of a doubled volume is four 2 x 2 convolutions of the small one: 4/9 of the multiplications.
 * The occlusion's convolution rides along with the mask's as 16 more outputs: it reads the same places.
 * The 7 x 7 kernel of these two is a 7 x 1 kernel over seven neighbours' channels side by side (`folded_depth_taps`).
@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from engines.ditto.folding import folded_parameters
 from engines.networks.ditto.dense_motion import DenseMotionNetwork
-from kernels.depth_taps import depth_taps, doubled_depth_taps, doubled_kernels, folded_depth_taps
-from kernels.mask_motion import MASK_COLUMNS, PRODUCTS, mask_motion, occlusion_rows, sample_features
-from kernels.sparse_motion import CHANNELS, FEATURES, HEAT_FIRST, VIEWS, sparse_motion
+from kernels.conv.depth_taps import depth_taps, doubled_depth_taps, doubled_kernels, folded_depth_taps
+from kernels.sampling.mask_motion import MASK_COLUMNS, PRODUCTS, mask_motion, occlusion_rows, sample_features
+from kernels.sampling.sparse_motion import CHANNELS, FEATURES, HEAT_FIRST, VIEWS, sparse_motion
 
 LEVELS = (64, 128, 256, 512, 1024)
 UPPER = (512, 256, 128, 64, 32)

@@ -9,8 +9,8 @@ from engines.ditto.fast.decoder import SIZE, FastDecoder
 from engines.ditto.fast.dense_motion import FastDenseMotion, SourceTensors
 from engines.networks.ditto.decoder import SpadeDecoder
 from engines.networks.ditto.warp_network import WarpNetwork
-from kernels.flat_maps import FlatShape
-from kernels.shuffled_pixels import shuffled_picture, shuffled_pixels
+from kernels.conv.flat_maps import FlatShape
+from kernels.conv.shuffled_pixels import shuffled_picture, shuffled_pixels
 
 
 class FastRender(nn.Module):

@@ -14,7 +14,7 @@ from engines.cuda_graphs import BUCKETS, BucketedGraph
 from engines.ditto.fast.dense_motion import SourceTensors
 from engines.ditto.fast.render import FastRender
 from kernels.errors import LiveAnchorError, first_line
-from kernels.sparse_motion import FEATURES
+from kernels.sampling.sparse_motion import FEATURES
 
 _log = structlog.get_logger(__name__)
 VOLUME = (16, 64, 64, 32)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.errors import InvalidInputError
-from kernels.flow_refine import local_mean
+from kernels.rife.flow_refine import local_mean
 
 SLOPE: Final = 0.2
 RESIDUALS_PER_BLOCK: Final = 8

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engines.networks.rife.blocks import IFBlock, PlainEncoder, PReluBlock, StackedEncoder
-from kernels.backward_warp import backward_warp
 from kernels.errors import InvalidInputError, ShapeError
+from kernels.sampling.backward_warp import backward_warp
 
 ENCODED_CHANNELS: Final = 4
 

@@ -1,0 +1,1 @@
+"""The operations of one LMDM layer and of one denoising step."""

@@ -1,0 +1,1 @@
+"""What lies between the convolutions of a frame interpolation network."""

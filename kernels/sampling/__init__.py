@@ -1,0 +1,1 @@
+"""Sampling of pictures and feature volumes at positions between their pixels."""
