@@ -61,7 +61,7 @@ class Landmarks(Protocol):
 
 
 class Tracker(Protocol):
-    """Follows one face through a video; `engines.face_mesh.FaceTracker` is the real one."""
+    """Follows one face through a video; `engines.face.mesh.FaceTracker` is the real one."""
 
     def update(self, rgb: U8) -> Landmarks | None:
         """Landmarks in the next frame, uint8 (H, W, 3) RGB, or None."""
@@ -160,6 +160,6 @@ def face_mesh_meter(weights_dir: Path) -> ApertureMeter:
     Raises:
         ModelFileError: They are not there.
     """
-    from engines.face_mesh import FaceMesh, FaceTracker
+    from engines.face.mesh import FaceMesh, FaceTracker
 
     return ApertureMeter(FaceTracker(FaceMesh(weights_dir)))

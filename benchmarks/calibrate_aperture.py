@@ -29,8 +29,8 @@ from benchmarks.decode import decode_rgb
 from benchmarks.local_face import LocalFace, portrait_face, presenter_face
 from benchmarks.record import RESULTS_DIR, describe_run, format_table, write_records
 from benchmarks.speaking import IDLE_LOOP_FRAMES
-from engines.face_mesh import FaceMesh
-from engines.home import face_weights_dir
+from engines.face.mesh import FaceMesh
+from engines.weights.home import face_weights_dir
 from kernels.errors import LiveAnchorError
 from pipeline.local import LocalPipeline
 

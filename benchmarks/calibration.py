@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from benchmarks.aperture import CLOSED_MARGIN, ApertureMeter, Apertures
 from benchmarks.lip_sync import pearson
 from benchmarks.record import BenchmarkRecord, RunInfo, make_record
-from engines.control_points import INDEX
+from engines.mini.control_points import INDEX
+from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp, mouth_gap
 from engines.motion_layout import pack_motion
-from engines.rig import ACTION_INDEX, ACTIONS, actions_to_exp, mouth_gap
 from kernels.errors import InvalidInputError
 
 F32 = NDArray[np.float32]
@@ -110,7 +110,7 @@ def held_mouth(action_values: dict[str, float], frames: int, seed: int) -> F32:
     """Motion of a head that moves as in speech while its mouth holds still.
 
     Args:
-        action_values: Action name -> value (`engines.rig`).
+        action_values: Action name -> value (`engines.mini.rig`).
         frames: Length at 25 frames/s.
         seed: Of the head movement.
 

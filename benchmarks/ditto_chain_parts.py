@@ -18,7 +18,7 @@ from benchmarks.baselines.reference_lmdm import ReferenceSampling
 from engines.ditto import render_runtime
 from engines.ditto.config import DittoConfig
 from engines.ditto.face_synthesis import FaceSynthesis
-from engines.ditto.hubert_graph import GraphedHubert
+from engines.ditto.hubert.graph import GraphedHubert
 from engines.ditto.motion_runtime import compiled_runtime
 from engines.ditto.source_reader import SourceReader
 from engines.networks import build
@@ -27,8 +27,8 @@ from engines.networks.ditto.decoder import SpadeDecoder
 from engines.networks.ditto.hubert_encoder import HubertEncoder
 from engines.networks.ditto.warp_network import WarpNetwork
 from engines.networks.lmdm import Lmdm
-from engines.runtime import Runtime
-from engines.torch_runtime import TorchRuntime
+from engines.runtimes.protocol import Runtime
+from engines.runtimes.torch import TorchRuntime
 from pipeline.ditto.audio_features import DittoAudioFeatures, silence_rows
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.clip_motion import ClipSettings, DittoClipCarry, DittoClipMotion, rows_wanted

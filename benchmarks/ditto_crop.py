@@ -27,8 +27,8 @@ from benchmarks.landmark_faces import faces_of
 from benchmarks.record import describe_run, format_table, write_records
 from engines.ditto.checkpoints import LANDMARK_106_FILE, LANDMARK_203_FILE, ditto_folder
 from engines.ditto.landmarks import Landmark106, Landmark203
-from engines.face_mesh import FaceMesh
-from engines.home import face_weights_dir
+from engines.face.mesh import FaceMesh
+from engines.weights.home import face_weights_dir
 from kernels.errors import LiveAnchorError
 from pipeline.ditto import crop_geometry
 from pipeline.ditto.crop_geometry import MESH_BOX, FaceSquare, eyes_and_lips, face_square, square_around

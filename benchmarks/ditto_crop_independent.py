@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.independent_landmarks import FacePoints, Landmarker
 from benchmarks.record import BenchmarkRecord, RunInfo, make_record
-from engines.face_mesh import FaceMesh
+from engines.face.mesh import FaceMesh
 from pipeline.ditto.crop_geometry import F64, FaceSquare, eyes_and_lips, face_square, square_around
 from pipeline.ditto.face_landmarks import FaceLandmarker
 from pipeline.types import CROP_SIZE, F32, U8

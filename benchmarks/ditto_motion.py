@@ -30,11 +30,11 @@ from benchmarks.record import (
     make_record,
     write_records,
 )
-from engines.cuda_graphs import BucketedGraph
-from engines.ditto.fast_sampler import FastSampler
+from engines.ditto.fast.sampler import FastSampler
 from engines.ditto.motion_sampler import MotionSampler
 from engines.networks import build
 from engines.networks.lmdm import Lmdm
+from engines.runtimes.cuda_graphs import BucketedGraph
 
 SUITE: Final = "ditto"
 DEFAULT_OUT: Final = RESULTS_DIR / "h200" / f"{SUITE}.json"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.alignment import expected_opening
 from benchmarks.lip_sync import Span
 from benchmarks.speaking import Sentence
-from engines.rig import actions_to_exp
+from engines.mini.rig import actions_to_exp
 from kernels.errors import InvalidInputError
 from pipeline.clock import motion_frame_count
 from pipeline.types import MOTION_FPS

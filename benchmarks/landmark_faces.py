@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from benchmarks.renderer_sheet import POSES, pose_motion
-from engines.mesh_renderer import MeshRenderer
+from engines.mini.mesh_renderer import MeshRenderer
 from pipeline.types import U8, Avatar
 from training.rife_faces import reshaped
 

@@ -43,7 +43,7 @@ from benchmarks.record import (
     make_record,
     write_records,
 )
-from engines.home import face_weights_dir
+from engines.weights.home import face_weights_dir
 from kernels.errors import LiveAnchorError
 
 SUITE: Final = "live"

@@ -22,7 +22,7 @@ from PIL import Image
 
 from benchmarks.graph import SPEECH
 from benchmarks.process_memory import PROC, descendants
-from engines.home import liveanchor_home
+from engines.weights.home import liveanchor_home
 from kernels.errors import LiveAnchorError
 from pipeline.audio_in import decode_audio
 from pipeline.presenter import draw_presenter

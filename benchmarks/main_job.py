@@ -18,7 +18,7 @@ from benchmarks.aperture import face_mesh_meter
 from benchmarks.lip_sync import SpokenClip, closures, pooled_r
 from benchmarks.record import RESULTS_DIR, BenchmarkRecord, RunInfo, describe_run, format_table, write_records
 from benchmarks.speaking import Face, Meter, Sentence, ceiling_clips, rest_limit, spoken_clips
-from engines.home import face_weights_dir
+from engines.weights.home import face_weights_dir
 from kernels.errors import InvalidInputError, LiveAnchorError
 
 if TYPE_CHECKING:

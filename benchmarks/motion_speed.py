@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from engines.diffusion import ddim_sample, ddim_steps, window_noise
-from engines.mini import MiniNetworks, load_networks, make_engines, random_networks
-from engines.motion_space import rest_motion
-from engines.weights import WeightsFileError
-from engines.window_sampler import WindowSampler
+from engines.mini.load import MiniNetworks, load_networks, make_engines, random_networks
+from engines.mini.motion_space import rest_motion
+from engines.mini.window_sampler import WindowSampler
+from engines.weights.file import WeightsFileError
 from pipeline.mini import HOP_FRAMES, make_speech_stages
 from pipeline.motion_diffusion import initial_carry
 from pipeline.types import ROWS_PER_FRAME, FeatureRows

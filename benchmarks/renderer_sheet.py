@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.renderer_speed import talking_motion
-from engines.mesh_renderer import MeshRenderer
+from engines.mini.mesh_renderer import MeshRenderer
+from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 from engines.motion_layout import pack_motion
-from engines.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 from kernels.errors import LiveAnchorError
 from pipeline.local import load_face_mesh
 from pipeline.presenter import default_avatar

@@ -16,11 +16,11 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.triangle_baseline import triangulate, warp_triangles
-from engines.mesh_deform import build_pose, posed_displacement
-from engines.mesh_renderer import MeshFace, MeshRenderer
+from engines.mini.mesh_deform import build_pose, posed_displacement
+from engines.mini.mesh_renderer import MeshFace, MeshRenderer
+from engines.mini.motion_limits import limit_motion
+from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 from engines.motion_layout import pack_motion
-from engines.motion_limits import limit_motion
-from engines.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 from kernels.sampling.remap import remap_bilinear
 from pipeline.presenter import default_avatar
 

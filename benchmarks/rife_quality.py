@@ -37,10 +37,10 @@ from benchmarks.record import (
     make_record,
     write_records,
 )
-from engines.mesh_topology import LOWER_LIP_OUTER, UPPER_LIP_OUTER
+from engines.face.topology import LOWER_LIP_OUTER, UPPER_LIP_OUTER
 from engines.rife import Interpolator, load_interpolator
 from engines.rife.sources import NAMES
-from engines.weights_errors import WeightsError
+from engines.weights.errors import WeightsError
 from kernels.errors import LiveAnchorError
 from pipeline.audio_in import decode_audio
 from pipeline.cadence import double_rate

@@ -68,7 +68,7 @@ def _audio_features(device: str, small: bool) -> Work:
 
 
 def _motion_diffusion(device: str, small: bool) -> Work:
-    from engines.ditto.fast_sampler import FastSampler
+    from engines.ditto.fast.sampler import FastSampler
     from engines.networks import build
     from engines.networks.lmdm import Lmdm
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import Delaunay
 
-from engines.mesh_lattice import CROP
-from engines.mesh_topology import FACE_OVAL
+from engines.face.topology import FACE_OVAL
+from engines.mini.mesh_lattice import CROP
 
 F32 = NDArray[np.float32]
 U8 = NDArray[np.uint8]

@@ -12,7 +12,7 @@ from deployments.config import RifeStageSettings
 from deployments.logs import configure_replica_logs
 from deployments.placement import take_place
 from deployments.stage_worker import StageWorker
-from engines.weights_errors import WeightsError
+from engines.weights.errors import WeightsError
 from kernels.errors import LiveAnchorError
 from pipeline.families import find_family
 from pipeline.local_rife import load_rife

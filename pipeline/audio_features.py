@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from engines.runtime import Runtime
+from engines.runtimes.protocol import Runtime
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
 from pipeline.types import F32, FEATURE_RATE_HZ, ROWS_PER_FRAME, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, FeatureRows
 

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.control_points import CONTROL_POINTS_VERSION
+from engines.mini.control_points import CONTROL_POINTS_VERSION
 from kernels.errors import ShapeError
 from pipeline.avatar_manifest import (
     ARRAYS_FILE,

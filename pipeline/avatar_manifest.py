@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from engines.control_points import CONTROL_POINTS_VERSION
-from engines.home import HOME_ENV
+from engines.mini.control_points import CONTROL_POINTS_VERSION
+from engines.weights.home import HOME_ENV
 from kernels.errors import LiveAnchorError
 
 BUNDLE_SCHEMA: Final = 1

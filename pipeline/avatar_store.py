@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from engines.home import liveanchor_home
+from engines.weights.home import liveanchor_home
 from kernels.errors import InvalidInputError
 from pipeline.avatar_bundle import TEMPORARY_PREFIX, load_bundle, rename_avatar, write_bundle
 from pipeline.avatar_manifest import (

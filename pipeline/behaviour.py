@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from engines.motion_space import rest_motion
+from engines.mini.motion_space import rest_motion
 from pipeline.idle_motion import idle_motion
 from pipeline.motion_diffusion import initial_carry
 from pipeline.stages import Carry

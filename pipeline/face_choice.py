@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.face_mesh import FaceDetection, FaceMesh, Roi
-from engines.face_plausibility import FaceCheck, FacePose, check_face, eye_openness, face_pose, shape_faults
+from engines.face.mesh import FaceDetection, FaceMesh, Roi
+from engines.face.plausibility import FaceCheck, FacePose, check_face, eye_openness, face_pose, shape_faults
 from pipeline.portrait_errors import PortraitError
 
 F32 = NDArray[np.float32]

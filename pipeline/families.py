@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from engines.runtime_choice import RuntimeKind
+from engines.runtimes.choice import RuntimeKind
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.audio_features import EncoderShape
 from pipeline.config import RifeSettings

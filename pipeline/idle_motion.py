@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from engines.mini.rig import ACTION_INDEX, ACTIONS, action_basis
 from engines.motion_layout import MOTION_DIM, pack_motion
-from engines.rig import ACTION_INDEX, ACTIONS, action_basis
 from pipeline.blink_cue import blink_cue, hashed_uniform
 from pipeline.types import F32, MOTION_FPS
 
@@ -87,7 +87,7 @@ def idle_actions(seed: int, first_frame: int, n_frames: int) -> tuple[F64, F64]:
 
     Returns:
         Pose float64 (n, 7) in the order of `POSE` (angles in degrees, translation in face widths, scale - 1), and actions
-        float64 (n, n_actions) in the order of `engines.rig.ACTIONS`; mouth actions other than `smile` are 0.
+        float64 (n, n_actions) in the order of `engines.mini.rig.ACTIONS`; mouth actions other than `smile` are 0.
     """
     frames = first_frame + np.arange(n_frames, dtype=np.int64)
     curves = sway(seed, frames) | gaze(seed, frames)

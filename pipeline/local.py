@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
-from engines.face_mesh import FaceMesh
-from engines.home import FACE_DIR_ENV, face_weights_dir, liveanchor_home, weights_dir
-from engines.weights_pull import pull
+from engines.face.mesh import FaceMesh
+from engines.weights.home import FACE_DIR_ENV, face_weights_dir, liveanchor_home, weights_dir
+from engines.weights.pull import pull
 from kernels.errors import InvalidInputError
 from pipeline.audio_in import DecodedAudio
 from pipeline.avatar_name import clean_name

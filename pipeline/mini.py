@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from engines.mini import FAMILY, MiniEngines, load_engines
-from engines.runtime_choice import RuntimeKind, RuntimeRefusedError
+from engines.mini.load import FAMILY, MiniEngines, load_engines
+from engines.runtimes.choice import RuntimeKind, RuntimeRefusedError
 from pipeline.audio_features import AudioFeatures, EncoderShape
 from pipeline.config import RifeSettings
 from pipeline.families import FamilyFacts

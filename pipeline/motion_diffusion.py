@@ -14,7 +14,7 @@ import torch
 
 from engines.diffusion import window_noise
 from engines.motion_layout import MOTION_DIM
-from engines.runtime import Runtime
+from engines.runtimes.protocol import Runtime
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
 from pipeline.audio_features import CarryError
 from pipeline.blink_cue import blink_cue
@@ -111,7 +111,7 @@ class MotionDiffusion:
     """The stage.
 
     Args:
-        runtime: Runs a `engines.window_sampler.WindowSampler`.
+        runtime: Runs a `engines.mini.window_sampler.WindowSampler`.
         shape: Facts about its model.
         hop_frames: New frames per window where a carry does not say otherwise; the others are known.
     """

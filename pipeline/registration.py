@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.face_mesh import FaceMesh
+from engines.face.mesh import FaceMesh
 from pipeline.avatar_bundle import check_avatar, content_id
 from pipeline.face_choice import choose_face
 from pipeline.face_crop import crop_square, cut_crop, fit_canvas, soft_mask

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from engines.mesh_renderer import MeshFace, MeshRenderer
+from engines.mini.mesh_renderer import MeshFace, MeshRenderer
 from kernels.nv12.composite import CompositePlan, composite_nv12
 from pipeline.bounded_cache import BoundedCache
 from pipeline.cadence import at_rate

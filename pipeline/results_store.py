@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, cast
 
 import fsspec
 
-from engines.home import liveanchor_home
+from engines.weights.home import liveanchor_home
 from kernels.errors import InvalidInputError
 from pipeline.store_error import StoreUnreachableError
 

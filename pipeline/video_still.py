@@ -16,8 +16,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.face_mesh import FaceMesh, FaceTracker
-from engines.face_plausibility import eye_openness, face_pose, mouth_aperture
+from engines.face.mesh import FaceMesh, FaceTracker
+from engines.face.plausibility import eye_openness, face_pose, mouth_aperture
 from pipeline.face_crop import fit_canvas
 from pipeline.portrait_errors import PortraitError
 from pipeline.portrait_header import sniff

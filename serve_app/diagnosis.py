@@ -11,7 +11,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import Literal
 
-from engines.home import FACE_DIR_ENV, face_weights_dir, liveanchor_home
+from engines.weights.home import FACE_DIR_ENV, face_weights_dir, liveanchor_home
 from kernels.errors import InvalidInputError
 
 Level = Literal["ok", "optional", "missing"]
@@ -61,8 +61,8 @@ def _home() -> Finding:
 
 
 def _mini() -> Finding:
-    from engines.mini import load_networks, weights_folder
-    from engines.weights_errors import WeightsError
+    from engines.mini.load import load_networks, weights_folder
+    from engines.weights.errors import WeightsError
 
     try:
         networks = load_networks()

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks import real_prompts, real_speech
 from benchmarks.run_info import describe_run
-from engines.mini import load_engines, load_networks, weights_folder
+from engines.mini.load import load_engines, load_networks, weights_folder
 from kernels.errors import InvalidInputError
 from pipeline.types import F32
 from training.augment import Augmenter

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.motion_space import DEGREES_OF_FREEDOM
-from engines.rig import ACTION_INDEX, ACTIONS
+from engines.mini.motion_space import DEGREES_OF_FREEDOM
+from engines.mini.rig import ACTION_INDEX, ACTIONS
 from pipeline.blink_cue import blink_cue
 from pipeline.idle_motion import POSE, idle_actions
 from pipeline.types import MOTION_FPS, SAMPLES_PER_FRAME
@@ -110,7 +110,7 @@ def behave(
         generator: Draws this stream's manner.
 
     Returns:
-        Degrees of freedom float32 (n, 20) in the order of `engines.motion_space.DEGREES_OF_FREEDOM` (angles in degrees,
+        Degrees of freedom float32 (n, 20) in the order of `engines.mini.motion_space.DEGREES_OF_FREEDOM` (angles in degrees,
         translation in face widths, scale - 1, actions), and the blink cue float32 (n,) that its lids follow.
     """
     n = len(lips)

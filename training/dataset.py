@@ -12,8 +12,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from engines.motion_space import DEGREES_OF_FREEDOM, DofStatistics
-from engines.rig import ACTIONS
+from engines.mini.motion_space import DEGREES_OF_FREEDOM, DofStatistics
+from engines.mini.rig import ACTIONS
 from pipeline.types import ROWS_PER_FRAME, SAMPLES_PER_FRAME
 
 LIP_ACTIONS: Final = ("jaw_open", "lips_part", "wide", "pucker", "press", "lower_tuck")
@@ -29,7 +29,7 @@ class SpeechBank:
         audio: int16 (n * 640,), 16 kHz.
         phones: uint8 (2 n,), phone index of every 20 ms row (`training.phones.PHONES`).
         lips: float16 (2 n, 6), `LIP_ACTIONS` at 50 Hz; row 2 i is at the time of frame i.
-        dofs: float32 (n, 20), degrees of freedom of the motion (`engines.motion_space`), 25 Hz.
+        dofs: float32 (n, 20), degrees of freedom of the motion (`engines.mini.motion_space`), 25 Hz.
         cue: float32 (n,), blink cue.
         stream: int32 (n,), number of the stream that a frame belongs to.
     """

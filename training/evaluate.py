@@ -19,11 +19,11 @@ from benchmarks.lip_sync import (
     pooled_r,
     wrong_sentence_r,
 )
-from engines.mini import MiniEngines
+from engines.mini.load import MiniEngines
+from engines.mini.motion_space import rest_motion
+from engines.mini.rig import mouth_gap
 from engines.motion_layout import EXP, unpack_motion
-from engines.motion_space import rest_motion
 from engines.networks.mini.speech_encoder import SpeechEncoder
-from engines.rig import mouth_gap
 from pipeline.audio_features import AudioFeaturesItem
 from pipeline.mini import make_speech_stages
 from pipeline.motion_diffusion import MotionItem, initial_carry

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from engines.mini import ENCODER_FILE, FAMILY, LMDM_FILE, SPACE_PREFIX
-from engines.motion_space import MotionSpace
+from engines.mini.load import ENCODER_FILE, FAMILY, LMDM_FILE, SPACE_PREFIX
+from engines.mini.motion_space import MotionSpace
 from engines.networks.lmdm import Lmdm
 from engines.networks.mini.speech_encoder import SpeechEncoder
-from engines.weights import tensors_sha256, write_weights
+from engines.weights.file import tensors_sha256, write_weights
 
 LAYOUT_VERSION = "1"
 

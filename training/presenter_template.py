@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from engines.face_mesh import FaceMesh
-from engines.home import face_weights_dir
+from engines.face.mesh import FaceMesh
+from engines.weights.home import face_weights_dir
 from pipeline.presenter.compose import paint_board
 from pipeline.presenter.eyes import LOWER_LID, UPPER_LID, Eye
 from pipeline.presenter.face_shape import LIP_BOTTOM_HALF, LIP_TOP_HALF, MOUTH_LINE_HALF, whole

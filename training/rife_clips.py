@@ -7,9 +7,9 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from engines.mesh_renderer import MeshFace, MeshRenderer
+from engines.mini.mesh_renderer import MeshFace, MeshRenderer
+from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 from engines.motion_layout import pack_motion
-from engines.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 
 TIMES: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 _MOUTH: Final = {

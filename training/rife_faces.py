@@ -19,7 +19,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from engines.mesh_renderer import MeshFace, MeshRenderer
+from engines.mini.mesh_renderer import MeshFace, MeshRenderer
 from kernels.sampling.remap import remap_bilinear
 
 HELD_OUT: Final = "held_out"

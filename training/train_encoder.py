@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engines.mini.rig import action_basis, mouth_gap
 from engines.networks import build
 from engines.networks.mini.speech_encoder import SpeechEncoder
-from engines.rig import action_basis, mouth_gap
 from training.augment import AugmentConfig, Augmenter
 from training.dataset import LIP_ACTIONS, LIP_COLUMNS, Segments, SegmentSampler, SpeechBank
 from training.loop import Loop, LoopSettings, Losses

@@ -10,15 +10,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engines.control_points import CONTROL_POINTS, Unit
 from engines.diffusion import TRAIN_STEPS, alphas_cumprod, ddim_steps
-from engines.mini import DDIM_STEPS
+from engines.mini.control_points import CONTROL_POINTS, Unit
+from engines.mini.load import DDIM_STEPS
+from engines.mini.motion_space import MotionSpace
+from engines.mini.rig import mouth_gap
 from engines.motion_layout import EXP, MOTION_DIM, PITCH, POSE_BINS, ROLL, SCALE, YAW
-from engines.motion_space import MotionSpace
 from engines.networks import build
 from engines.networks.lmdm import Lmdm
 from engines.networks.mini.speech_encoder import SpeechEncoder
-from engines.rig import mouth_gap
 from pipeline.types import ROWS_PER_FRAME
 from training.augment import Augmenter
 from training.dataset import LIP_DOFS, Segments, SegmentSampler, SpeechBank

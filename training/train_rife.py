@@ -21,7 +21,7 @@ from engines.networks import build
 from engines.networks.rife.ifnet import IFNet, merge
 from engines.rife.flownet import FAMILY
 from engines.rife.sources import EMBEDDED, EMBEDDED_FILE, embedded_folder
-from engines.weights import tensors_sha256, write_weights
+from engines.weights.file import tensors_sha256, write_weights
 from training.export import write_json
 from training.loop import Loop, LoopSettings
 from training.rife_card import CARD_FILE, rife_card

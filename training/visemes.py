@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.rig import ACTION_INDEX, ACTIONS
+from engines.mini.rig import ACTION_INDEX, ACTIONS
 from training.phones import BILABIALS, SILENCE, Phone
 from training.viseme_table import GLIDES, VISEMES, Viseme
 
@@ -25,7 +25,7 @@ F64 = NDArray[np.float64]
 
 GRID_HZ: Final = 200
 JAW_GAP: Final = 0.38
-"""Gap of `jaw_open` = 1 in mouth widths, from `engines.rig`."""
+"""Gap of `jaw_open` = 1 in mouth widths, from `engines.mini.rig`."""
 LIPS_GAP: Final = 0.18
 
 CLOSURE_MIN_S: Final = 0.068
@@ -88,7 +88,7 @@ def phones_to_actions(
         loudness: Optional (n,) at `fps`, 1 = usual; scales vowels mildly (power 0.25, clipped to 0.88..1.12).
 
     Returns:
-        float32 (n_frames, n_actions) in the order of `engines.rig.ACTIONS`; only mouth actions are non-zero. During /m b p/ the
+        float32 (n_frames, n_actions) in the order of `engines.mini.rig.ACTIONS`; only mouth actions are non-zero. During /m b p/ the
         gap is -0.029 (pressed), in pauses exactly 0.
     """
     how = Style.draw(style) if isinstance(style, np.random.Generator) else style or Style()

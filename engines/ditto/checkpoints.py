@@ -12,10 +12,10 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from engines.home import weights_dir
 from engines.networks import build
-from engines.torch_file import read_torch_file
-from engines.weights import WeightsFileError, load_strictly
+from engines.weights.file import WeightsFileError, load_strictly
+from engines.weights.home import weights_dir
+from engines.weights.torch_file import read_torch_file
 
 MODELS: Final = "ditto_pytorch/models"
 AUXILIARY: Final = "ditto_pytorch/aux_models"

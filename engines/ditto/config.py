@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from engines.ditto.config_file import find_pickle, read_config_tree
-from engines.weights import WeightsFileError
+from engines.weights.file import WeightsFileError
 
 F32 = NDArray[np.float32]
 FIELD_WIDTHS: Final = {"scale": 1, "pitch": 66, "yaw": 66, "roll": 66, "t": 3, "exp": 63, "kp": 63}

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.ditto.plain_pickle import read_plain_pickle
-from engines.home import liveanchor_home
-from engines.weights import WeightsFileError
+from engines.weights.file import WeightsFileError
+from engines.weights.home import liveanchor_home
 
 CONFIGS: Final = "ditto_cfg"
 CONVERTED: Final = "converted"

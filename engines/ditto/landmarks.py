@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.ditto.onnx_model import OnnxModel
-from engines.weights import WeightsFileError
+from engines.weights.file import WeightsFileError
 from kernels.errors import ShapeError
 
 F32 = NDArray[np.float32]

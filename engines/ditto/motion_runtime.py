@@ -7,14 +7,14 @@ from typing import Final, cast
 
 import torch
 
-from engines.cuda_graphs import BUCKETS
-from engines.ditto.fast_sampler import FastSampler
+from engines.ditto.fast.sampler import FastSampler
 from engines.ditto.motion_sampler import MotionSampler
-from engines.graph_runtime import GraphRuntime
 from engines.networks.lmdm import Lmdm
-from engines.runtime import Runtime
-from engines.runtime_choice import Inputs, RuntimeKind, choose_runtime
-from engines.torch_runtime import TorchRuntime
+from engines.runtimes.choice import Inputs, RuntimeKind, choose_runtime
+from engines.runtimes.cuda_graphs import BUCKETS
+from engines.runtimes.graph import GraphRuntime
+from engines.runtimes.protocol import Runtime
+from engines.runtimes.torch import TorchRuntime
 
 STAGE: Final = "ditto motion_diffusion"
 MAX_ERROR: Final = 1e-2
@@ -32,7 +32,7 @@ def motion_runtime(lmdm: Lmdm, steps: int, device: str, wanted: RuntimeKind = "a
         lmdm: The network, float32 on the CPU; the eager way keeps and moves it.
         steps: DDIM steps.
         device: Torch device name.
-        wanted: See `engines.runtime_choice`.
+        wanted: See `engines.runtimes.choice`.
 
     Raises:
         RuntimeRefusedError: The named way cannot be used here.

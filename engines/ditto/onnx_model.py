@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engines.weights import WeightsFileError
+from engines.weights.file import WeightsFileError
 from kernels.errors import LiveAnchorError, first_line
 
 F32 = NDArray[np.float32]

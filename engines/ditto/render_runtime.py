@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from engines.ditto.face_synthesis import FaceSynthesis, to_pixels
-from engines.graph_runtime import GraphRuntime
 from engines.networks.ditto.convolutions import fold_spectral
 from engines.networks.ditto.decoder import SpadeDecoder
 from engines.networks.ditto.warp_network import WarpNetwork
-from engines.runtime import Runtime
-from engines.runtime_choice import Inputs, RuntimeKind, choose_runtime
-from engines.torch_runtime import TorchRuntime
+from engines.runtimes.choice import Inputs, RuntimeKind, choose_runtime
+from engines.runtimes.graph import GraphRuntime
+from engines.runtimes.protocol import Runtime
+from engines.runtimes.torch import TorchRuntime
 
 STAGE: Final = "ditto renderer"
 MAX_ERROR: Final = 2e-2
@@ -51,7 +51,7 @@ def render_runtime(
         warp: The warp network, float32 on the CPU; the eager way keeps and moves it.
         decoder: The decoder, likewise.
         device: Torch device name.
-        wanted: See `engines.runtime_choice`.
+        wanted: See `engines.runtimes.choice`.
         prepare: Compile kernels and capture every batch size now (about 15 s on a machine that never did), not in a first request.
 
     Raises:

@@ -11,8 +11,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from engines.ditto.checkpoints import HUBERT_FILE, MISSING_FILE, NETWORK_FILES
-from engines.weights import WeightsFileError
-from engines.weights_record import WeightsRecord, read_record, sha256_file
+from engines.weights.file import WeightsFileError
+from engines.weights.record import WeightsRecord, read_record, sha256_file
 
 SOURCE_FILES: Final = tuple(NETWORK_FILES[name] for name in ("appearance_extractor", "motion_extractor"))
 """What an avatar's features and motion depend on."""

@@ -1,6 +1,6 @@
 """Every network by name: `build(name, **config)` returns it in eval mode, randomly initialised.
 
-State-dict names and shapes equal those of the public checkpoints where there are any. Weights come from `engines.weights`.
+State-dict names and shapes equal those of the public checkpoints where there are any. Weights come from `engines.weights.file`.
 """
 
 from __future__ import annotations

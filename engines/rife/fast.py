@@ -10,9 +10,9 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from engines.cuda_graphs import BucketedGraph
 from engines.networks.rife.ifnet import IFNet
 from engines.rife.folded import FoldedIFNet, fold
+from engines.runtimes.cuda_graphs import BucketedGraph
 
 BUCKETS: Final = (1, 2, 4, 8, 16)
 SIZES_KEPT: Final = 2

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from engines.networks import build
 from engines.networks.rife.ifnet import LAYOUTS, IFNet
-from engines.torch_file import read_torch_file
-from engines.weights import WeightsFileError, load_strictly, tensors_sha256, write_weights
+from engines.weights.file import WeightsFileError, load_strictly, tensors_sha256, write_weights
+from engines.weights.torch_file import read_torch_file
 
 FAMILY: Final = "rife"
 MEMBER: Final = "flownet.pkl"
@@ -76,7 +76,7 @@ def convert_flownet(source: Path, target: Path) -> Flownet:
 
     Args:
         source: As for `read_flownet`.
-        target: A `.safetensors` file; `engines.weights.read_weights` reads it.
+        target: A `.safetensors` file; `engines.weights.file.read_weights` reads it.
 
     Raises:
         WeightsFileError: As for `read_flownet`.

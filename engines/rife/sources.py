@@ -7,11 +7,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from engines.home import weights_dir
 from engines.networks.rife.ifnet import IFNet
 from engines.rife.flownet import FAMILY, PUBLIC_VERSIONS, Flownet, build_flownet, read_flownet
-from engines.weights import WeightsFileError, build_network, read_weights
-from engines.weights_errors import WeightsError
+from engines.weights.errors import WeightsError
+from engines.weights.file import WeightsFileError, build_network, read_weights
+from engines.weights.home import weights_dir
 from kernels.errors import InvalidInputError
 
 EMBEDDED: Final = "rife/mini"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from engines.networks.lmdm import ConditionCache, Lmdm
 from engines.networks.rife.ifnet import IFNet
-from engines.runtime import Runtime
+from engines.runtimes.protocol import Runtime
 from engines.tensorrt.modules import step_inputs
 from kernels.errors import InvalidInputError
 

@@ -20,10 +20,10 @@ from typing import Any, Final
 
 from filelock import FileLock, Timeout
 
-from engines.home import liveanchor_home
 from engines.tensorrt.errors import EngineCacheError
 from engines.tensorrt.library import Library
 from engines.tensorrt.target import Target
+from engines.weights.home import liveanchor_home
 
 SCHEMA: Final = 1
 LARGEST_NOTE: Final = 65_536

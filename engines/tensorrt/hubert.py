@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from engines.ditto.checkpoints import HUBERT_FILE, ditto_folder
-from engines.ditto.hubert import INPUT_NAME, ROW_DIM, WINDOW_ROWS, WINDOW_SAMPLES
+from engines.ditto.hubert.onnx import INPUT_NAME, ROW_DIM, WINDOW_ROWS, WINDOW_SAMPLES
 from engines.ditto.onnx_model import OnnxModel
-from engines.runtime import Runtime
+from engines.runtimes.protocol import Runtime
 from engines.tensorrt.build import Progress, build_plan, profile_of
 from engines.tensorrt.cache import EngineCache, make_key
 from engines.tensorrt.catalogue import BATCH, HUBERT, MAX_BATCH, EngineSpec, Gate, Port

@@ -20,7 +20,7 @@ from engines.tensorrt.library import Flavour, Library, find_library
 from engines.tensorrt.runtime import TensorRtRuntime
 from engines.tensorrt.target import Target, choose_target
 from engines.tensorrt.verify import Agreement, verify
-from engines.weights import tensors_sha256
+from engines.weights.file import tensors_sha256
 
 _log = structlog.get_logger(__name__)
 _EXPORT_SCHEMA: Final = 1

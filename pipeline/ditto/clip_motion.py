@@ -16,7 +16,7 @@ import torch
 
 from engines.ditto.motion_sampler import session_noise
 from engines.motion_layout import MOTION_DIM
-from engines.runtime import Runtime
+from engines.runtimes.protocol import Runtime
 from kernels.errors import LiveAnchorError, ShapeError
 from pipeline.audio_features import CarryError
 from pipeline.ditto.blink_schedule import blink_indices

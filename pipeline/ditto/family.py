@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from engines.ditto.checkpoints import ditto_folder
 from engines.ditto.version import SOURCE_FILES, files_version
-from engines.runtime_choice import RuntimeKind
+from engines.runtimes.choice import RuntimeKind
 from pipeline.config import RifeSettings
 from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
 from pipeline.ditto.load import load_audio_features, load_motion_modes, load_renderer, load_source_models

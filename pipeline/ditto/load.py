@@ -15,15 +15,15 @@ from safetensors.numpy import save as save_arrays
 from engines.ditto.checkpoints import ditto_folder, load_network
 from engines.ditto.config import DittoConfig, load_config
 from engines.ditto.config_file import converted_folder
-from engines.ditto.hubert import Hubert
-from engines.ditto.hubert_runtime import hubert_runtime
+from engines.ditto.hubert.onnx import Hubert
+from engines.ditto.hubert.runtime import hubert_runtime
 from engines.ditto.motion_runtime import motion_runtime
 from engines.ditto.render_runtime import render_runtime
 from engines.ditto.source_reader import load_source_reader
 from engines.ditto.version import AUDIO_FILES, MOTION_FILES, SOURCE_FILES, files_version
 from engines.networks.lmdm import Lmdm
-from engines.runtime_choice import RuntimeKind
-from engines.weights import WeightsFileError
+from engines.runtimes.choice import RuntimeKind
+from engines.weights.file import WeightsFileError
 from kernels.errors import InvalidInputError
 from pipeline.ditto.audio_features import DittoAudioFeatures, silence_rows
 from pipeline.ditto.clip_motion import ClipMode, ClipSettings, DittoClipMotion
@@ -54,7 +54,7 @@ def load_audio_features(
         device: Torch device name.
         hop_frames: Frames per hop, a multiple of 5.
         threads: CPU threads.
-        runtime: How HuBERT runs; see `engines.ditto.hubert_runtime`.
+        runtime: How HuBERT runs; see `engines.ditto.hubert.runtime`.
 
     Raises:
         WeightsFileError: A file is missing or of no use.
@@ -80,7 +80,7 @@ def load_motion_modes(
         device: Torch device name.
         hop_frames: Frames per hop, a multiple of 5.
         steps: DDIM steps of live motion; None takes the online configuration's.
-        runtime: How the network runs; see `engines.runtime_choice`.
+        runtime: How the network runs; see `engines.runtimes.choice`.
 
     Raises:
         WeightsFileError: A file is missing or of no use.

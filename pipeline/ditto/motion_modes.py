@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
-from engines.weights import WeightsFileError
+from engines.weights.file import WeightsFileError
 from kernels.errors import LiveAnchorError
 from pipeline.ditto.clip_motion import ClipMode, DittoClipCarry, DittoClipMotion
 from pipeline.ditto.motion_diffusion import DittoMotionCarry, DittoMotionDiffusion, DittoMotionItem

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from engines.ditto.config import DittoConfig
 from engines.ditto.render_runtime import SourceRuntime
 from engines.motion_layout import MOTION_DIM
-from engines.runtime import Runtime
+from engines.runtimes.protocol import Runtime
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
 from pipeline.bounded_cache import BoundedCache
 from pipeline.ditto.avatar_tensors import FAMILY, DittoTensors, unpack

@@ -11,7 +11,7 @@ import torch
 from engines.ditto.config import DittoConfig
 from engines.ditto.motion_sampler import session_noise
 from engines.motion_layout import MOTION_DIM
-from engines.runtime import Runtime
+from engines.runtimes.protocol import Runtime
 from kernels.errors import InvalidInputError
 from pipeline.ditto.audio_features import EncodeAll, silence_rows
 from pipeline.ditto.blink_schedule import blink_indices

@@ -187,7 +187,7 @@ def _sources(
     from engines.tensorrt.catalogue import spec_of
     from engines.tensorrt.networks import network_of, public_weights
     from engines.tensorrt.networks import random_weights as load_random
-    from engines.weights_errors import WeightsError
+    from engines.weights.errors import WeightsError
 
     load: Load = load_random if random else public_weights(_folder(checkpoints))
     for name in names:
@@ -209,7 +209,7 @@ def _folder(checkpoints: Path | None) -> Path | None:
 
 def _hubert_file(checkpoints: Path | None, *, explicit: bool) -> Path | None:
     from engines.ditto.checkpoints import HUBERT_FILE, ditto_folder
-    from engines.weights import WeightsFileError
+    from engines.weights.file import WeightsFileError
 
     path = ditto_folder(_folder(checkpoints)) / HUBERT_FILE
     if path.is_file():

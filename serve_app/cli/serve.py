@@ -38,7 +38,7 @@ def serve(
 
     Example: liveanchor serve --host 0.0.0.0 --port 8000
     """
-    from engines.home import liveanchor_home
+    from engines.weights.home import liveanchor_home
     from serve_app.cluster import connected, details, private, submit, wait_until_running
     from serve_app.cluster_checks import check_port_is_free, refuse_takeover
     from serve_app.config import load_config

@@ -20,8 +20,8 @@ def list_weights() -> None:
 
     Example: liveanchor weights list
     """
-    from engines.home import liveanchor_home
-    from engines.weights_pull import list_weights as known
+    from engines.weights.home import liveanchor_home
+    from engines.weights.pull import list_weights as known
 
     rows = [(entry.name, entry.state, entry.licence, entry.source) for entry in known(liveanchor_home())]
     show_rows(("name", "state", "licence", "source"), rows, whole=("name",))
@@ -33,9 +33,9 @@ def pull(name: Annotated[str, typer.Argument(help="Name as `weights list` prints
 
     Example: liveanchor weights pull face
     """
-    from engines.home import liveanchor_home
-    from engines.weights_content import check_content
-    from engines.weights_pull import pull as fetch
+    from engines.weights.content import check_content
+    from engines.weights.home import liveanchor_home
+    from engines.weights.pull import pull as fetch
 
     with waiting(f"pulling {name}"):
         pulled = fetch(name, liveanchor_home())
@@ -55,11 +55,11 @@ def import_folder(
 
     Example: liveanchor weights import ./checkpoints --name ditto
     """
-    from engines.home import liveanchor_home
-    from engines.weights import WeightsFileError
-    from engines.weights_content import check_content
-    from engines.weights_errors import WeightsChecksumError
-    from engines.weights_pull import import_weights
+    from engines.weights.content import check_content
+    from engines.weights.errors import WeightsChecksumError
+    from engines.weights.file import WeightsFileError
+    from engines.weights.home import liveanchor_home
+    from engines.weights.pull import import_weights
 
     if not folder.is_dir():
         raise InvalidInputError("DIR", str(folder), "a folder with the weights")
@@ -83,9 +83,9 @@ def verify() -> None:
 
     Example: liveanchor weights verify
     """
-    from engines.home import liveanchor_home
-    from engines.weights_content import check_content
-    from engines.weights_pull import verify_weights
+    from engines.weights.content import check_content
+    from engines.weights.home import liveanchor_home
+    from engines.weights.pull import verify_weights
 
     found = verify_weights(liveanchor_home())
     damaged = any(status.state == "damaged" for status in found)

@@ -73,17 +73,19 @@ def speech(seconds: float, rate_hz: int = 16_000) -> bytes:
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    import engines.mini
+    import engines.mini.load
     from pipeline.local_stages import LocalStages
     from training.export import export_encoder, export_lmdm
 
     folder = tmp_path_factory.mktemp("service")
     patch = pytest.MonkeyPatch()
-    if not any(engines.mini.weights_folder().glob("*.safetensors")):  # what the motion looks like does not matter here
-        networks = engines.mini.random_networks()
+    if not any(
+        engines.mini.load.weights_folder().glob("*.safetensors")
+    ):  # what the motion looks like does not matter here
+        networks = engines.mini.load.random_networks()
         export_encoder(networks.encoder, folder)
         export_lmdm(networks.lmdm, networks.space, folder)
-        patch.setattr(engines.mini, "weights_folder", lambda: folder)
+        patch.setattr(engines.mini.load, "weights_folder", lambda: folder)
     host = InProcessHost(folder)
     host.store.delete(host.default.avatar_id)
     host.default = default_avatar(host.store)

@@ -26,8 +26,8 @@ from deployments.live_errors import (
     SessionNotFoundError,
     WrongDriveError,
 )
-from engines.face_mesh import FaceTracker
-from engines.weights_errors import WeightsDownloadError
+from engines.face.mesh import FaceTracker
+from engines.weights.errors import WeightsDownloadError
 from pipeline.avatar_store import AvatarNotFoundError
 from pipeline.live.contracts import EndReason
 from pipeline.live.speech_queue import QueueFullError

@@ -11,7 +11,7 @@ from engines.ditto.motion_runtime import compiled_runtime
 from engines.ditto.motion_sampler import MotionSampler
 from engines.networks.ditto.convolutions import fold_spectral
 from engines.networks.lmdm import Lmdm
-from engines.torch_runtime import TorchRuntime
+from engines.runtimes.torch import TorchRuntime
 from tests.golden.support import filled, golden, normal, uniform
 
 pytestmark = pytest.mark.gpu

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from engines.diffusion import alphas_cumprod, ddim_sample, ddim_steps
-from engines.ditto.fast_sampler import FastSampler
+from engines.ditto.fast.sampler import FastSampler
 from engines.networks.lmdm import Lmdm
 from tests.golden.support import assert_golden, filled, golden, manifest_shapes, normal
 

@@ -11,7 +11,7 @@ import torch
 from engines.ditto.motion_sampler import MotionSampler
 from engines.motion_layout import MOTION_DIM
 from engines.networks.lmdm import Lmdm
-from engines.torch_runtime import TorchRuntime
+from engines.runtimes.torch import TorchRuntime
 from pipeline.ditto.condition import emotion_sequence
 from pipeline.ditto.motion_diffusion import (
     DittoMotionCarry,

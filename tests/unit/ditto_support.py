@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
 from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
-from engines.ditto.hubert import WINDOW_SAMPLES
+from engines.ditto.hubert.onnx import WINDOW_SAMPLES
 from tests.golden.support import FILL, SALT, filled
 
 

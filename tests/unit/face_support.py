@@ -10,12 +10,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.face_mesh import FaceMesh
-from engines.home import face_weights_dir
-from engines.weights_errors import WeightsDownloadError
-from engines.weights_inventory import weights_status
-from engines.weights_pull import pull
-from engines.weights_registry import FACE
+from engines.face.mesh import FaceMesh
+from engines.weights.errors import WeightsDownloadError
+from engines.weights.home import face_weights_dir
+from engines.weights.inventory import weights_status
+from engines.weights.pull import pull
+from engines.weights.registry import FACE
 from pipeline.presenter import PresenterDrawing, draw_presenter
 from tests.require import missing
 

@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 import pipeline.presenter
-from engines import mesh_topology as topology
-from engines.mesh_renderer import MeshFace, MeshRenderer
+from engines.face import topology
+from engines.mini.mesh_renderer import MeshFace, MeshRenderer
+from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 from engines.motion_layout import pack_motion
-from engines.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 
 U8 = NDArray[np.uint8]
 F32 = NDArray[np.float32]

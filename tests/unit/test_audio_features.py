@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engines.mini import make_engines, random_networks
+from engines.mini.load import make_engines, random_networks
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.audio_features import AudioFeatures, AudioFeaturesItem, CarryError
 from pipeline.mini import make_speech_stages

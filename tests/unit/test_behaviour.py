@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from engines.motion_space import DEGREES_OF_FREEDOM
-from engines.rig import ACTION_INDEX
+from engines.mini.motion_space import DEGREES_OF_FREEDOM
+from engines.mini.rig import ACTION_INDEX
 from training.behaviour import MAX_YAW_DEG, activity, beats, behave, loudness
 from training.phones import SILENCE, Phone
 from training.visemes import phones_to_actions

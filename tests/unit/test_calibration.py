@@ -15,9 +15,9 @@ from benchmarks.calibration import (
     held_mouth,
 )
 from benchmarks.record import RunInfo
-from engines.control_points import INDEX
+from engines.mini.control_points import INDEX
+from engines.mini.rig import mouth_gap
 from engines.motion_layout import unpack_motion
-from engines.rig import mouth_gap
 from kernels.errors import InvalidInputError
 
 IDLE = Apertures(np.full(100, 0.02, dtype=np.float32))

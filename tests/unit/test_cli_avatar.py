@@ -16,7 +16,7 @@ from PIL import Image
 from rich.console import Console
 from typer.testing import CliRunner
 
-from engines.home import FACE_DIR_ENV, HOME_ENV
+from engines.weights.home import FACE_DIR_ENV, HOME_ENV
 from kernels.errors import InvalidInputError
 from pipeline.avatar_store import AvatarStore, AvatarSummary, avatars_dir
 from pipeline.local import LocalPipeline, load_face_mesh

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engines.cuda_graphs import BucketedGraph
+from engines.runtimes.cuda_graphs import BucketedGraph
 from kernels.errors import InvalidInputError, ShapeError
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

@@ -13,8 +13,8 @@ import torch
 from engines.ditto import version
 from engines.ditto.checkpoints import NETWORK_FILES, load_network, read_tensors
 from engines.ditto.version import files_version
-from engines.weights import WeightsFileError
-from engines.weights_record import sha256_file
+from engines.weights.file import WeightsFileError
+from engines.weights.record import sha256_file
 from tests.golden.support import filled
 from tests.unit.ditto_support import checkpoint, write_network
 

@@ -12,7 +12,7 @@ import pytest
 from engines.ditto.config import DittoConfig, load_config, parse_config
 from engines.ditto.config_file import converted_folder, read_config_tree, read_tree, write_tree
 from engines.ditto.plain_pickle import UnsafePickleError
-from engines.weights import WeightsFileError
+from engines.weights.file import WeightsFileError
 from tests.unit.ditto_support import write_config
 from tests.unit.test_ditto_checkpoints import Runs
 

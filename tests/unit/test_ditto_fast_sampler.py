@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from engines.cuda_graphs import BucketedGraph
-from engines.ditto.fast_sampler import FastSampler
+from engines.ditto.fast.sampler import FastSampler
 from engines.ditto.motion_sampler import MotionSampler
 from engines.networks import build
 from engines.networks.lmdm import Lmdm
+from engines.runtimes.cuda_graphs import BucketedGraph
 from kernels.errors import ShapeError
 
 

@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 
 from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
 from engines.ditto.config import load_config
-from engines.ditto.hubert import Hubert
+from engines.ditto.hubert.onnx import Hubert
 from engines.ditto.motion_sampler import MotionSampler
-from engines.home import FACE_DIR_ENV, HOME_ENV, weights_dir
-from engines.torch_runtime import TorchRuntime
-from engines.weights_content import check_content
+from engines.runtimes.torch import TorchRuntime
+from engines.weights.content import check_content
+from engines.weights.home import FACE_DIR_ENV, HOME_ENV, weights_dir
 from kernels.errors import InvalidInputError
 from pipeline.avatar_store import AvatarStore
 from pipeline.clip_motion import clip_motion, clip_start

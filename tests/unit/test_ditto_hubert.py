@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines.ditto.hubert import Hubert
-from engines.weights import WeightsFileError
+from engines.ditto.hubert.onnx import Hubert
+from engines.weights.file import WeightsFileError
 from kernels.errors import ShapeError
 from tests.golden.support import FILL, SALT
 from tests.unit.ditto_support import write_hubert

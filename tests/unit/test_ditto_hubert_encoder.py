@@ -10,11 +10,11 @@ import pytest
 import torch
 from onnx import numpy_helper
 
-from engines.ditto.hubert_file import OnnxGraph, read_hubert
-from engines.ditto.hubert_graph import GraphedHubert, HubertMismatchError, verified_hubert
+from engines.ditto.hubert.file import OnnxGraph, read_hubert
+from engines.ditto.hubert.graph import GraphedHubert, HubertMismatchError, verified_hubert
 from engines.ditto.onnx_model import OnnxModel
 from engines.networks.ditto.hubert_encoder import HubertEncoder
-from engines.weights import WeightsFileError
+from engines.weights.file import WeightsFileError
 from kernels.errors import ShapeError
 from tests.unit.ditto_support import export_encoder
 

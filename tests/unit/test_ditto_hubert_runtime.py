@@ -9,9 +9,9 @@ import pytest
 import structlog
 import torch
 
-from engines.ditto.hubert import Hubert
-from engines.ditto.hubert_runtime import hubert_runtime
-from engines.runtime_choice import RuntimeRefusedError
+from engines.ditto.hubert.onnx import Hubert
+from engines.ditto.hubert.runtime import hubert_runtime
+from engines.runtimes.choice import RuntimeRefusedError
 from engines.tensorrt.hubert import EngineHubert
 from kernels.errors import ShapeError
 from pipeline.families import find_family

@@ -12,7 +12,7 @@ import pytest
 
 from engines.ditto.config import Character
 from engines.ditto.landmarks import Landmark106, Landmark203
-from engines.weights import WeightsFileError
+from engines.weights.file import WeightsFileError
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.avatar_bundle import check_avatar, load_bundle, write_bundle
 from pipeline.avatar_store import AvatarStore

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engines.cuda_graphs import BucketedGraph
 from engines.ditto.fast.dense_motion import SourceTensors
 from engines.ditto.fast.runtime import FastRenderRuntime
 from engines.ditto.render_runtime import SourceRuntime, TensorRtSynthesis, engine_runtime, example, render_runtime
-from engines.runtime_choice import RuntimeRefusedError
+from engines.runtimes.choice import RuntimeRefusedError
+from engines.runtimes.cuda_graphs import BucketedGraph
 from kernels.errors import InvalidInputError
 
 

@@ -16,7 +16,7 @@ import torch
 
 from engines.ditto.config import DittoConfig
 from engines.motion_layout import MOTION_DIM
-from engines.weights import WeightsFileError
+from engines.weights.file import WeightsFileError
 from kernels.errors import InvalidInputError, ShapeError
 from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.audio_features import CarryError

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import typer
 
-from engines.home import FACE_DIR_ENV, HOME_ENV
+from engines.weights.home import FACE_DIR_ENV, HOME_ENV
 from pipeline.presenter import draw_presenter
 from serve_app.cli.app import app
 from tests.unit.face_support import face_weights

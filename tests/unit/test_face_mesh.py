@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engines.face_detector import DETECTOR_FILE, FaceDetection
-from engines.face_mesh import MESH_FILE, FaceLandmarks, FaceMesh, FaceTracker, Roi
-from engines.face_plausibility import check_face, eye_openness, face_pose, mouth_aperture, shape_faults
-from engines.litert_model import ModelFileError
+from engines.face.detector import DETECTOR_FILE, FaceDetection
+from engines.face.litert_model import ModelFileError
+from engines.face.mesh import MESH_FILE, FaceLandmarks, FaceMesh, FaceTracker, Roi
+from engines.face.plausibility import check_face, eye_openness, face_pose, mouth_aperture, shape_faults
 from kernels.errors import ShapeError
 from pipeline.presenter.template import landmarks_on
 from tests.unit.face_support import face_mesh, paste_presenter, presenter, studio

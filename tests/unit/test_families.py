@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from deployments.avatars import check_family
-from engines.weights import WeightsFileError
+from engines.weights.file import WeightsFileError
 from kernels.errors import InvalidInputError
 from pipeline.families import FAMILIES, find_family
 from pipeline.local import LocalPipeline, register_source

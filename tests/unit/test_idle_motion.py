@@ -1,8 +1,8 @@
 import numpy as np
 import torch
 
+from engines.mini.rig import mouth_gap
 from engines.motion_layout import unpack_motion
-from engines.rig import mouth_gap
 from pipeline.idle_motion import idle_motion
 
 

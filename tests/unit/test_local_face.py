@@ -9,7 +9,7 @@ from benchmarks.boundaries import max_level_difference
 from benchmarks.decode import decode_luma, decode_rgb
 from benchmarks.held_out import labelled_sentence
 from benchmarks.local_face import LocalFace, wav_of
-from engines.mini import make_engines, random_networks
+from engines.mini.load import make_engines, random_networks
 from pipeline.audio_in import decode_audio
 from pipeline.local import LocalPipeline
 from pipeline.mini import make_speech_stages

@@ -3,10 +3,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from engines.mesh_deform import Pose, build_pose, invert, posed_displacement
-from engines.mesh_lattice import FACE_CELL, MOUTH_CELL
-from engines.motion_limits import Motion, limit_motion
-from engines.thin_plate import thin_plate_matrix
+from engines.mini.mesh_deform import Pose, build_pose, invert, posed_displacement
+from engines.mini.mesh_lattice import FACE_CELL, MOUTH_CELL
+from engines.mini.motion_limits import Motion, limit_motion
+from engines.mini.thin_plate import thin_plate_matrix
 from tests.unit.mesh_support import landmarks, motion, prepared, random_motion
 
 NATURAL = random_motion(60, seed=3)

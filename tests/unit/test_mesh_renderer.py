@@ -5,9 +5,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from engines.mesh_renderer import MeshRenderer
+from engines.mini.mesh_renderer import MeshRenderer
+from engines.mini.motion_limits import limit_motion
 from engines.motion_layout import MOTION_DIM
-from engines.motion_limits import limit_motion
 from kernels.errors import ShapeError
 from kernels.sampling import mesh_warp as warp_module
 from tests.unit.mesh_support import motion, motion_of, prepared, random_motion, source

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from engines.mini import load_engines, weights_folder
+from engines.mini.load import load_engines, weights_folder
+from engines.mini.motion_space import rest_motion
+from engines.mini.rig import mouth_gap
 from engines.motion_layout import EXP, unpack_motion
-from engines.motion_space import rest_motion
-from engines.rig import mouth_gap
 from pipeline.audio_features import AudioFeatures
 from pipeline.blink_cue import blink_cue
 from pipeline.mini import make_speech_stages

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engines.mini import make_engines, random_networks
-from engines.motion_space import rest_motion
+from engines.mini.load import make_engines, random_networks
+from engines.mini.motion_space import rest_motion
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.audio_features import CarryError
 from pipeline.mini import make_speech_stages

@@ -1,9 +1,8 @@
 import pytest
 import torch
 
-from engines.control_points import INDEX
-from engines.motion_layout import EXP, pack_motion
-from engines.motion_limits import (
+from engines.mini.control_points import INDEX
+from engines.mini.motion_limits import (
     ANGLE_LIMITS_DEG,
     GAP_LIMIT,
     SCALE_LIMIT,
@@ -11,7 +10,8 @@ from engines.motion_limits import (
     limit_motion,
     soft_limit,
 )
-from engines.rig import ACTIONS, mouth_gap
+from engines.mini.rig import ACTIONS, mouth_gap
+from engines.motion_layout import EXP, pack_motion
 from tests.unit.mesh_support import motion, motion_of
 
 

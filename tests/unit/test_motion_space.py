@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from engines.mini import random_networks
+from engines.mini.load import random_networks
+from engines.mini.motion_space import DEGREES_OF_FREEDOM, DofStatistics, MotionSpace, dof_basis, rest_motion
+from engines.mini.rig import ACTIONS, actions_to_exp
+from engines.mini.window_sampler import WindowSampler, correlation_factor
 from engines.motion_layout import pack_motion, unpack_motion
-from engines.motion_space import DEGREES_OF_FREEDOM, DofStatistics, MotionSpace, dof_basis, rest_motion
-from engines.rig import ACTIONS, actions_to_exp
-from engines.window_sampler import WindowSampler, correlation_factor
 from kernels.errors import ShapeError
 
 

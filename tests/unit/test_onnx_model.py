@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engines.ditto import onnx_model
-from engines.weights import WeightsFileError
+from engines.weights.file import WeightsFileError
 from kernels.errors import first_line
 
 

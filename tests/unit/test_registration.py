@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from engines.face_mesh import FaceMesh
+from engines.face.mesh import FaceMesh
 from pipeline.avatar_bundle import check_avatar, content_id
 from pipeline.face_crop import CROP_OVER_FACE, CropSquare, crop_square, cut_crop, fit_canvas, soft_mask
 from pipeline.portrait_errors import PortraitError

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from engines.home import weights_dir
 from engines.networks import build
 from engines.rife import Interpolator, load_interpolator
 from engines.rife.flownet import build_flownet, convert_flownet, read_flownet
 from engines.rife.sources import EMBEDDED_FILE, embedded_folder, find_network
-from engines.weights import WeightsFileError, build_network, read_weights
-from engines.weights_content import check_content
-from engines.weights_errors import WeightsDownloadError, WeightsError
-from engines.weights_inventory import weights_status
-from engines.weights_pull import import_weights, pull
-from engines.weights_registry import RIFE, RIFE_40, HubSource, WheelSource
+from engines.weights.content import check_content
+from engines.weights.errors import WeightsDownloadError, WeightsError
+from engines.weights.file import WeightsFileError, build_network, read_weights
+from engines.weights.home import weights_dir
+from engines.weights.inventory import weights_status
+from engines.weights.pull import import_weights, pull
+from engines.weights.registry import RIFE, RIFE_40, HubSource, WheelSource
 from kernels.errors import InvalidInputError
 from tests.require import missing
 from tests.unit.fake_hub import COMMIT, serve_hub

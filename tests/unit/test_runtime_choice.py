@@ -12,8 +12,8 @@ from torch import Tensor
 from engines.ditto.motion_runtime import compiled_runtime, example, motion_runtime
 from engines.networks import build
 from engines.networks.lmdm import Lmdm
-from engines.runtime import Runtime
-from engines.runtime_choice import RuntimeRefusedError, call_ms, choose_runtime, fastest, relative_error
+from engines.runtimes.choice import RuntimeRefusedError, call_ms, choose_runtime, fastest, relative_error
+from engines.runtimes.protocol import Runtime
 from kernels.errors import InvalidInputError, LiveAnchorError
 
 INPUTS = [(torch.arange(1.0, 5.0),), (torch.arange(2.0, 6.0),)]

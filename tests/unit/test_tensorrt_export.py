@@ -125,8 +125,8 @@ def test_lmdm_step_is_the_networks_denoising_step(one_thread: None) -> None:
 
 def test_the_sampling_loop_over_an_engine_is_the_sampler(one_thread: None) -> None:
     from engines.ditto.motion_sampler import MotionSampler
+    from engines.runtimes.torch import TorchRuntime
     from engines.tensorrt.adapters import StepRuntimeLmdm
-    from engines.torch_runtime import TorchRuntime
 
     lmdm = build("mini/lmdm", guidance_weight=2.0)
     assert isinstance(lmdm, Lmdm)
@@ -143,9 +143,9 @@ def test_the_sampling_loop_over_an_engine_is_the_sampler(one_thread: None) -> No
 def test_the_engine_s_sampler_takes_any_number_of_windows(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
     from engines.ditto import motion_runtime
     from engines.ditto.motion_sampler import MotionSampler
-    from engines.runtime_choice import relative_error
+    from engines.runtimes.choice import relative_error
+    from engines.runtimes.torch import TorchRuntime
     from engines.tensorrt import load
-    from engines.torch_runtime import TorchRuntime
 
     lmdm = build("mini/lmdm", cond_dim=37, seq_frames=20, latent=64, heads=4, layers=2, guidance_weight=2.0)
     assert isinstance(lmdm, Lmdm)
@@ -171,8 +171,8 @@ def test_motion_is_packed_and_unpacked(one_thread: None) -> None:
 
 
 def test_rife_blocks_as_engines_run_them_give_the_network(one_thread: None) -> None:
+    from engines.runtimes.torch import TorchRuntime
     from engines.tensorrt.adapters import RuntimeIFNet
-    from engines.torch_runtime import TorchRuntime
 
     for version in ("4.9", "4.25"):
         network = build(f"rife/{version}")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from engines.runtime import Runtime
+from engines.runtimes.protocol import Runtime
 from engines.tensorrt import load as load_module
 from engines.tensorrt.catalogue import EngineSpec, Gate
 from engines.tensorrt.errors import EngineOffError, EngineRunError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engines.mesh_renderer import MeshRenderer
+from engines.mini.mesh_renderer import MeshRenderer
 from engines.rife.sources import load_embedded
 from training import train_rife
 from training.rife_card import rife_card

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import training.__main__ as command
-from engines.mini import load_networks
+from engines.mini.load import load_networks
 from training.bank import build_bank, join_banks, streams_of
 from training.corpus import Item, save_shard, to_item
 from training.dataset import SegmentSampler

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from benchmarks.alignment import closures, expected_opening, share_closed
-from engines.rig import ACTION_INDEX, ACTIONS, actions_to_exp, mouth_gap
+from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp, mouth_gap
 from training.phones import PHONES, SILENCE, Phone
 from training.visemes import Style, phones_to_actions
 

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engines.networks import build
-from engines.weights import WeightsFileError, build_network, load_strictly, read_weights, write_weights
+from engines.weights.file import WeightsFileError, build_network, load_strictly, read_weights, write_weights
 
 CONFIG = {"cond_dim": 9, "seq_frames": 6, "latent": 64, "heads": 2, "feed_forward": 24, "layers": 1}
 

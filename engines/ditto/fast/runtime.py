@@ -10,9 +10,9 @@ import structlog
 import torch
 from torch import Tensor
 
-from engines.cuda_graphs import BUCKETS, BucketedGraph
 from engines.ditto.fast.dense_motion import SourceTensors
 from engines.ditto.fast.render import FastRender
+from engines.runtimes.cuda_graphs import BUCKETS, BucketedGraph
 from kernels.errors import LiveAnchorError, first_line
 from kernels.sampling.sparse_motion import FEATURES
 

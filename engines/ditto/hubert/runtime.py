@@ -1,0 +1,106 @@
+"""HuBERT's ways of running: the public file by onnxruntime, or the torch module that is fed from it, under CUDA graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from engines.ditto.checkpoints import HUBERT_FILE
+from engines.ditto.hubert.file import read_hubert
+from engines.ditto.hubert.graph import verified_hubert
+from engines.ditto.hubert.onnx import WINDOW_SAMPLES, Hubert
+from engines.runtimes.choice import RuntimeKind, RuntimeRefusedError, fastest, median_ms, said_ms
+from kernels.errors import LiveAnchorError, first_line
+
+F32 = NDArray[np.float32]
+EncodeAll = Callable[[Sequence[F32]], list[F32]]
+STAGE: Final = "ditto audio_features"
+_TIMED_CALLS: Final = 5
+_TIMED_WINDOWS: Final = (1, 8)
+_log = structlog.get_logger(__name__)
+
+
+def hubert_runtime(folder: Path, device: str = "cpu", threads: int = 1, wanted: RuntimeKind = "auto") -> EncodeAll:
+    """What encodes windows of all sessions.
+
+    Args:
+        folder: Checkpoint folder.
+        device: Torch device name.
+        threads: CPU threads of one call of onnxruntime.
+        wanted: `eager` is onnxruntime (on the GPU where it has its CUDA provider, else on the CPU); `compiled` the torch module and
+            `tensorrt` an engine of the file, both of which must give the file's rows; `auto` on a GPU the fastest that works.
+
+    Raises:
+        OnnxRuntimeMissingError: onnxruntime is not installed.
+        WeightsFileError: The file is missing, damaged, or not this encoder.
+        RuntimeRefusedError: `compiled` or `tensorrt` where it cannot be used; the text says why.
+    """
+    if wanted in ("compiled", "tensorrt") and device == "cpu":
+        raise RuntimeRefusedError(f"{STAGE}: runtime {wanted} does not exist on {device}; it has eager")
+    hubert = Hubert(folder, device, threads)
+    ways: dict[str, EncodeAll] = {"eager": hubert.encode_all}
+    reasons: dict[str, str] = {}
+    makers: dict[str, Callable[[], EncodeAll]] = {
+        "compiled": lambda: _compiled(folder, hubert, device),
+        "tensorrt": lambda: _tensorrt(folder, device),
+    }
+    for name, make in makers.items() if device != "cpu" else ():
+        if wanted not in ("auto", name):
+            continue
+        try:
+            ways[name] = make()
+        except (LiveAnchorError, RuntimeError) as error:  # a file of another exporter, no library, too little memory
+            reasons[name] = first_line(error, named=True)
+            if wanted == name:
+                raise RuntimeRefusedError(f"{STAGE}: runtime {name} cannot be used here: {reasons[name]}") from error
+    times = (
+        {name: [_call_ms(encode_all, count) for count in _TIMED_WINDOWS] for name, encode_all in ways.items()}
+        if len(ways) > 1 and wanted not in ways
+        else {}
+    )
+    chosen = wanted if wanted in ways else fastest(times) if times else "eager"
+    why = (
+        "the fastest that gives the file's rows here"
+        if times
+        else "runs on the CPU"
+        if device == "cpu"
+        else "alone works"
+    )
+    said = {**{name: said_ms(found) for name, found in times.items()}, **reasons}
+    idle_gpu = device != "cpu" and chosen == "eager" and "CUDA" not in hubert.provider
+    if idle_gpu:
+        said["consequence"] = "speech is encoded on the CPU, 100 ms and more for 200 ms of it, while the GPU waits"
+    (_log.warning if idle_gpu else _log.info)(
+        "runtime chosen",
+        stage=STAGE,
+        runtime=chosen,
+        why="named" if wanted == chosen else why,
+        onnxruntime=hubert.provider,
+        **said,
+    )
+    return ways[chosen]
+
+
+def _compiled(folder: Path, hubert: Hubert, device: str) -> EncodeAll:
+    graphed = verified_hubert(lambda: read_hubert(folder / HUBERT_FILE), hubert.encode_all, device)
+    graphed.prepare()
+    return graphed.encode_all
+
+
+def _tensorrt(folder: Path, device: str) -> EncodeAll:
+    from engines.tensorrt.hubert import EngineHubert, load_hubert
+    from engines.tensorrt.load import EngineSettings
+
+    runtime = load_hubert(folder, EngineSettings(device=device))
+    return EngineHubert(runtime, runtime.spec.max_batch).encode_all
+
+
+def _call_ms(encode_all: EncodeAll, count: int) -> float:
+    windows = [np.full(WINDOW_SAMPLES, 1e-3, np.float32)] * count
+    encode_all(windows)
+    return median_ms(lambda: encode_all(windows), _TIMED_CALLS)

@@ -1,0 +1,1 @@
+"""Face detection, the 468-point mesh, and whether a picture shows a face at all."""

@@ -1,0 +1,1 @@
+"""The networks and the mesh renderer of the family `mini`."""

@@ -1,0 +1,1 @@
+"""Ways to run a network: eager torch, CUDA graphs, and the choice between them."""

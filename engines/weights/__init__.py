@@ -1,0 +1,1 @@
+"""Weights files: safe reading, download, import, verification, and the table of known weights."""
