@@ -32,7 +32,7 @@ from benchmarks.speaking import IDLE_LOOP_FRAMES
 from engines.face.mesh import FaceMesh
 from engines.weights.home import face_weights_dir
 from kernels.errors import LiveAnchorError
-from pipeline.local import LocalPipeline
+from pipeline.session.local_job import LocalPipeline
 
 DEFAULT_OUT: Final = RESULTS_DIR / "cpu-2core" / f"{SUITE}.json"
 TILE_PX: Final = 280

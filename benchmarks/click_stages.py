@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.stamped_scene import CLICK_LEVEL, CLICK_SAMPLES, FACE_SIDE, StampedScene
 from engines.motion_layout import EXP, MOTION_DIM
 from kernels.errors import LiveAnchorError
-from pipeline.motion_diffusion import MotionCarry
-from pipeline.registration import make_avatar
+from pipeline.mini.motion_diffusion import MotionCarry
+from pipeline.mini.registration import make_avatar
 from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
 from pipeline.types import (
     F32,

@@ -30,12 +30,12 @@ from engines.ditto.landmarks import Landmark106, Landmark203
 from engines.face.mesh import FaceMesh
 from engines.weights.home import face_weights_dir
 from kernels.errors import LiveAnchorError
+from pipeline.avatars.face_crop import fit_canvas
 from pipeline.ditto import crop_geometry
 from pipeline.ditto.crop_geometry import MESH_BOX, FaceSquare, eyes_and_lips, face_square, square_around
 from pipeline.ditto.face_landmarks import FaceLandmarker
-from pipeline.face_crop import fit_canvas
+from pipeline.mini.registration import register_file
 from pipeline.presenter import default_avatar, draw_presenter
-from pipeline.registration import register_file
 from pipeline.types import F32, U8
 
 _LOWER_BROWS: Final = (46, 53, 52, 65, 55, 276, 283, 282, 295, 285)

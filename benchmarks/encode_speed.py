@@ -19,9 +19,9 @@ import numpy as np
 from kernels.errors import InvalidInputError
 from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.config import EncoderSettings
-from pipeline.encoder import Purpose, VideoFormat, standalone_context
-from pipeline.encoder_x264 import open_x264, x264_options
-from pipeline.mp4 import MemoryMp4Writer
+from pipeline.media.encoder import Purpose, VideoFormat, standalone_context
+from pipeline.media.encoder_x264 import open_x264, x264_options
+from pipeline.media.mp4 import MemoryMp4Writer
 from pipeline.types import Nv12Canvas
 
 WARM_UP_PICTURES = 10

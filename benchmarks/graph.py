@@ -36,9 +36,9 @@ from benchmarks.record import (
     write_records,
 )
 from kernels.errors import LiveAnchorError
-from pipeline.audio_in import decode_audio
 from pipeline.clock import frame_count
-from pipeline.local import LocalPipeline
+from pipeline.media.audio_in import decode_audio
+from pipeline.session.local_job import LocalPipeline
 from pipeline.types import F32, SAMPLE_RATE_HZ
 
 SUITE: Final = "graph"

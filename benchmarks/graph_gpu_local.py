@@ -26,7 +26,7 @@ from deployments.payload import Payload
 from pipeline.config import EncoderSettings, SessionSettings
 from pipeline.families import LocalStageSet, find_family
 from pipeline.live.contracts import Drive
-from pipeline.local import LocalPipeline
+from pipeline.session.local_job import LocalPipeline
 from pipeline.types import Avatar
 from serve_app.cluster import free_port
 

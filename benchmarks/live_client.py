@@ -31,8 +31,8 @@ from aiortc.rtcrtpparameters import RTCRtpCapabilities
 from benchmarks.live_client_rtc import ReportClock, SpeechTrack, ask_again, lose_packets
 from benchmarks.live_mouth import mesh_apertures, openings
 from benchmarks.stamped_scene import clicks, is_flash, read_stamp
-from pipeline.audio_container import AudioLimits
-from pipeline.audio_in import decode_audio
+from pipeline.media.audio_container import AudioLimits
+from pipeline.media.audio_in import decode_audio
 from pipeline.types import F32, SAMPLE_RATE_HZ, U8
 from pipeline.webrtc.rtc_patches import apply_patches
 

@@ -13,7 +13,7 @@ import numpy as np
 from aiortc import MediaStreamTrack, RTCPeerConnection, RTCRtpReceiver
 from aiortc.rtp import RtcpSrPacket, is_rtcp
 
-from pipeline.resample import resample
+from pipeline.media.resample import resample
 from pipeline.types import F32, SAMPLE_RATE_HZ
 
 RTP_HZ = {"video": 90_000, "audio": 48_000}

@@ -24,7 +24,7 @@ from benchmarks.graph import SPEECH
 from benchmarks.process_memory import PROC, descendants
 from engines.weights.home import liveanchor_home
 from kernels.errors import LiveAnchorError
-from pipeline.audio_in import decode_audio
+from pipeline.media.audio_in import decode_audio
 from pipeline.presenter import draw_presenter
 from pipeline.types import F32, SAMPLE_RATE_HZ
 

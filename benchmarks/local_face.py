@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import wavfile
 
-from pipeline.audio_in import decode_audio
-from pipeline.canvas import CanvasPainter
 from pipeline.clock import motion_frame_count
 from pipeline.config import EncoderSettings, SessionSettings
-from pipeline.encoder import VideoFormat
-from pipeline.frames import audio_blocks, clip_batches, paint_batch
-from pipeline.idle_motion import idle_motion
-from pipeline.local import LocalPipeline
-from pipeline.mp4 import MemoryMp4Writer
+from pipeline.media.audio_in import decode_audio
+from pipeline.media.encoder import VideoFormat
+from pipeline.media.mp4 import MemoryMp4Writer
+from pipeline.mini.registration import make_avatar
+from pipeline.mini.renderer import Renderer
 from pipeline.presenter import draw_presenter
-from pipeline.registration import make_avatar
-from pipeline.renderer import Renderer
-from pipeline.speech_motion import SpeechMotion
+from pipeline.session.canvas import CanvasPainter
+from pipeline.session.frames import audio_blocks, clip_batches, paint_batch
+from pipeline.session.idle_motion import idle_motion
+from pipeline.session.local_job import LocalPipeline
+from pipeline.session.speech_motion import SpeechMotion
 from pipeline.stages import RenderRequest
 from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ, Avatar, MotionChunk, Nv12Canvas, Nv12RectBatch
 

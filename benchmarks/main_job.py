@@ -23,7 +23,7 @@ from kernels.errors import InvalidInputError, LiveAnchorError
 
 if TYPE_CHECKING:
     from benchmarks.local_face import LocalFace
-    from pipeline.local import LocalPipeline
+    from pipeline.session.local_job import LocalPipeline
 
 SUITE: Final = "main_job"
 DEFAULT_OUT: Final = RESULTS_DIR / "cpu-2core" / f"{SUITE}.json"
@@ -98,7 +98,7 @@ class MainJob:
     @cached_property
     def pipeline(self) -> LocalPipeline:
         """The product in this process."""
-        from pipeline.local import LocalPipeline
+        from pipeline.session.local_job import LocalPipeline
 
         return LocalPipeline()
 

@@ -27,9 +27,9 @@ from benchmarks.record import BenchmarkRecord, make_record
 from benchmarks.renderer_speed import measure as measure_renderer_speed
 from benchmarks.speaking import SILENCE_S, ceiling_clips, silence_shares, spoken_clips
 from kernels.errors import InvalidInputError
-from pipeline.audio_in import decode_audio
 from pipeline.config import EncoderSettings
-from pipeline.encoder import Purpose
+from pipeline.media.audio_in import decode_audio
+from pipeline.media.encoder import Purpose
 from pipeline.types import F32, MOTION_FPS, SAMPLE_RATE_HZ
 from training.utterance import SynthesisError
 

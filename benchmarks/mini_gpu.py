@@ -29,10 +29,10 @@ from benchmarks.record import (
 )
 from benchmarks.renderer_speed import talking_motion
 from engines.networks import build
-from pipeline.mini import load_speech_stages
-from pipeline.motion_diffusion import initial_carry
+from pipeline.mini.family import load_speech_stages
+from pipeline.mini.motion_diffusion import initial_carry
+from pipeline.mini.renderer import Renderer
 from pipeline.presenter import default_avatar
-from pipeline.renderer import Renderer
 from pipeline.stages import RenderRequest
 from pipeline.types import Avatar, MotionChunk
 

@@ -17,8 +17,8 @@ from engines.mini.load import MiniNetworks, load_networks, make_engines, random_
 from engines.mini.motion_space import rest_motion
 from engines.mini.window_sampler import WindowSampler
 from engines.weights.file import WeightsFileError
-from pipeline.mini import HOP_FRAMES, make_speech_stages
-from pipeline.motion_diffusion import initial_carry
+from pipeline.mini.family import HOP_FRAMES, make_speech_stages
+from pipeline.mini.motion_diffusion import initial_carry
 from pipeline.types import ROWS_PER_FRAME, FeatureRows
 
 BASELINE_STEPS = 10

@@ -21,9 +21,9 @@ from engines.mini.mesh_renderer import MeshRenderer
 from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 from engines.motion_layout import pack_motion
 from kernels.errors import LiveAnchorError
-from pipeline.local import load_face_mesh
+from pipeline.mini.registration import register_file
 from pipeline.presenter import default_avatar
-from pipeline.registration import register_file
+from pipeline.session.local_job import load_face_mesh
 from pipeline.types import Avatar
 
 U8 = NDArray[np.uint8]

@@ -42,10 +42,10 @@ from engines.rife import Interpolator, load_interpolator
 from engines.rife.sources import NAMES
 from engines.weights.errors import WeightsError
 from kernels.errors import LiveAnchorError
-from pipeline.audio_in import decode_audio
-from pipeline.cadence import double_rate
-from pipeline.local import LocalPipeline
-from pipeline.mouth_box import MouthBox
+from pipeline.media.audio_in import decode_audio
+from pipeline.media.compare.mouth_box import MouthBox
+from pipeline.session.cadence import double_rate
+from pipeline.session.local_job import LocalPipeline
 from pipeline.types import CROP_SIZE, Avatar
 
 F32 = NDArray[np.float32]

@@ -19,7 +19,7 @@ Item = tuple[F32, int]
 
 
 class AudioFeaturesReplica:
-    """Adds to `pipeline.audio_features`: windows of several sessions in one network call, deadlines, counters, health.
+    """Adds to `pipeline.mini.audio_features`: windows of several sessions in one network call, deadlines, counters, health.
 
     Becomes ready only after it has really encoded a window of silence.
 
@@ -44,7 +44,7 @@ class AudioFeaturesReplica:
         return AudioFacts(shape.family, shape.left_samples, shape.lookahead_samples, gate_frames)
 
     async def rows(self, window: F32, first_row: int, context: CallContext) -> FeatureRows:
-        """See `pipeline.audio_features.AudioFeatures.window`."""
+        """See `pipeline.mini.audio_features.AudioFeatures.window`."""
         return await self._worker.call((window, first_row), context)
 
     def stats(self) -> StageStats:

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from kernels.errors import InvalidInputError
-from pipeline.avatar_store import AvatarStore, AvatarSummary, avatars_dir
+from pipeline.avatars.store import AvatarStore, AvatarSummary, avatars_dir
 from pipeline.families import AvatarMaker
 from pipeline.types import Avatar
 
 
 class Avatars(Protocol):
-    """What replicas need of a store; see `pipeline.avatar_store.AvatarStore` for errors."""
+    """What replicas need of a store; see `pipeline.avatars.store.AvatarStore` for errors."""
 
     def put(self, avatar: Avatar, rename: bool = True, temporary: bool = False) -> Avatar:
         """Store an avatar; with `rename` False one that has a name keeps it, a `temporary` one need not stay."""

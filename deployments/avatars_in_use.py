@@ -15,11 +15,11 @@ import structlog
 from deployments.avatars import Avatars
 from deployments.counted import counted
 from kernels.errors import InvalidInputError, first_line
-from pipeline.avatar_manifest import BundleError
-from pipeline.avatar_store import AvatarSummary
+from pipeline.avatars.manifest import BundleError
+from pipeline.avatars.store import AvatarSummary
 
 BEAT_S: Final = 45.0
-"""Between two notes that a presenter is still in use; see `pipeline.avatar_store.IN_USE_S`."""
+"""Between two notes that a presenter is still in use; see `pipeline.avatars.store.IN_USE_S`."""
 TIDY_S: Final = 600.0
 """Between two looks for presenters that have expired."""
 

@@ -91,7 +91,7 @@ class DeadlineSettings(Settings):
 
 
 class PortraitSettings(Settings):
-    """What a portrait picture may be; see `pipeline.portrait.PortraitLimits`."""
+    """What a portrait picture may be; see `pipeline.avatars.portrait.PortraitLimits`."""
 
     max_bytes: int = Field(25 * 2**20, ge=1, description="Largest file.")
     max_pixels: int = Field(50_000_000, ge=2**14, description="Most pixels, checked before any is decoded.")

@@ -1,4 +1,4 @@
-"""A file job as a stream of events, over any `Stages`. Adds events and progress to `pipeline.generate`; no Ray."""
+"""A file job as a stream of events, over any `Stages`. Adds events and progress to `pipeline.session.generate`; no Ray."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from deployments.config import SessionHostSettings
 from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
-from pipeline.audio_container import AudioLimits
-from pipeline.audio_in import DecodedAudio, decode_audio
 from pipeline.config import EncoderSettings
-from pipeline.encoder_select import default_selector
-from pipeline.fragmented_mp4 import FragmentedMp4Writer
-from pipeline.generate import describe, video_format, write_clip
-from pipeline.mp4_pieces import PiecewiseMp4Writer
+from pipeline.media.audio_container import AudioLimits
+from pipeline.media.audio_in import DecodedAudio, decode_audio
+from pipeline.media.encoder_select import default_selector
+from pipeline.media.fragmented_mp4 import FragmentedMp4Writer
+from pipeline.media.mp4_pieces import PiecewiseMp4Writer
+from pipeline.session.generate import describe, video_format, write_clip
 from pipeline.stages import Stages
 from pipeline.types import Avatar
 

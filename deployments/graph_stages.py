@@ -20,7 +20,7 @@ from deployments.crops_in_work import GraphCrops, give_up, is_lost
 from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
 from kernels.errors import LiveAnchorError
 from pipeline.families import find_family
-from pipeline.rife_access import RifeFacts
+from pipeline.rife.access import RifeFacts
 from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
 from pipeline.types import F32, FeatureRows, MotionChunk, Nv12RectBatch
 

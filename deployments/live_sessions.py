@@ -26,14 +26,14 @@ from deployments.live_errors import (
 from deployments.live_session_stats import first_frame_ms, session_stats
 from deployments.timed_stages import TimedStages
 from kernels.nv12.from_rgb import rgb_to_nv12
-from pipeline.audio_container import AudioLimits
-from pipeline.audio_in import decode_audio
-from pipeline.behaviour import behaviour_of
 from pipeline.bounded_cache import BoundedCache
 from pipeline.live.contracts import Drive, EndReason, LiveEvent, VideoTick, VoiceTick
 from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.loop_clock import MonotonicClock
 from pipeline.live.session import LiveSession
+from pipeline.media.audio_container import AudioLimits
+from pipeline.media.audio_in import decode_audio
+from pipeline.session.behaviour import behaviour_of
 from pipeline.stages import Stages
 from pipeline.types import F32, SAMPLE_RATE_HZ, Avatar, Nv12Canvas
 from pipeline.webrtc.hub import LiveHub

@@ -1,6 +1,6 @@
 """An avatar store at any fsspec URI, with a copy of its bundles on every machine that uses them.
 
-The remote place has the same folders as a local store (see `pipeline.avatar_store`). It has no times of use that could be set, so a
+The remote place has the same folders as a local store (see `pipeline.avatars.store`). It has no times of use that could be set, so a
 use of a temporary avatar is an empty file beside its bundle, `temporary/<id>.<milliseconds in hex>`: one listing tells everything,
 and no process overwrites what another has written.
 """
@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import fsspec
 
-from pipeline.avatar_manifest import (
+from pipeline.avatars.manifest import (
     ARRAYS_FILE,
     MANIFEST_FILE,
     PREVIEW_FILE,
@@ -28,7 +28,7 @@ from pipeline.avatar_manifest import (
     parse_manifest,
     read_manifest,
 )
-from pipeline.avatar_store import (
+from pipeline.avatars.store import (
     IN_USE_S,
     STALE_AFTER_S,
     TEMPORARY_FOLDER,

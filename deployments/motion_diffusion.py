@@ -8,7 +8,7 @@ from deployments.logs import configure_replica_logs
 from deployments.placement import take_place
 from deployments.stage_worker import StageWorker
 from pipeline.families import find_family
-from pipeline.motion_diffusion import MotionCarry, MotionItem
+from pipeline.mini.motion_diffusion import MotionCarry, MotionItem
 from pipeline.types import FeatureRows, MotionChunk
 
 Answer = tuple[MotionChunk, MotionCarry]
@@ -16,7 +16,7 @@ Answer = tuple[MotionChunk, MotionCarry]
 
 
 class MotionDiffusionReplica:
-    """Adds to `pipeline.motion_diffusion`: windows of several sessions in one sampling loop, deadlines, counters, health.
+    """Adds to `pipeline.mini.motion_diffusion`: windows of several sessions in one sampling loop, deadlines, counters, health.
 
     Keeps nothing of a session: the carry comes with the call and goes back with the answer. Becomes ready only after it has
     really sampled a window.
@@ -42,7 +42,7 @@ class MotionDiffusionReplica:
         return MotionFacts(self._name, stage.hop_frames, stage.history_frames, facts.sets_up, facts.hop_choices)
 
     async def motion(self, rows: FeatureRows, carry: MotionCarry, context: CallContext) -> Answer:
-        """See `pipeline.motion_diffusion.MotionDiffusion.step`."""
+        """See `pipeline.mini.motion_diffusion.MotionDiffusion.step`."""
         return await self._worker.call(MotionItem(rows, carry), context)
 
     def stats(self) -> StageStats:

@@ -12,8 +12,8 @@ from deployments.logs import configure_replica_logs
 from deployments.placement import take_place
 from deployments.stage_worker import StageWorker
 from kernels.errors import LiveAnchorError
-from pipeline.behaviour import behaviour_of
 from pipeline.families import find_family
+from pipeline.session.behaviour import behaviour_of
 from pipeline.stages import RenderRequest
 from pipeline.types import CropBatch, MotionChunk, Nv12RectBatch
 
@@ -25,7 +25,7 @@ class _Work:
 
 
 class RendererReplica:
-    """Adds to `pipeline.renderer`: calls of several sessions in order of their deadlines, an avatar store, counters, health.
+    """Adds to `pipeline.mini.renderer`: calls of several sessions in order of their deadlines, an avatar store, counters, health.
 
     Holds prepared faces up to a bound in bytes; the router sends an avatar's calls where it is warm. Becomes ready only after it
     has really drawn a frame, of the default presenter (which is drawn into the store where it is missing).
@@ -49,13 +49,13 @@ class RendererReplica:
         )
 
     async def render(self, request: RenderRequest, context: CallContext) -> Nv12RectBatch:
-        """See `pipeline.renderer.Renderer.render`."""
+        """See `pipeline.mini.renderer.Renderer.render`."""
         batch = await self._worker.call(_Work(request, crops_only=False), context)
         assert isinstance(batch, Nv12RectBatch)  # noqa: S101 - narrows the type for the checker
         return batch
 
     async def crops(self, request: RenderRequest, context: CallContext) -> CropBatch:
-        """See `pipeline.renderer.Renderer.crops`."""
+        """See `pipeline.mini.renderer.Renderer.crops`."""
         batch = await self._worker.call(_Work(request, crops_only=True), context)
         assert isinstance(batch, CropBatch)  # noqa: S101 - narrows the type for the checker
         return batch

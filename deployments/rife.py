@@ -15,9 +15,9 @@ from deployments.stage_worker import StageWorker
 from engines.weights.errors import WeightsError
 from kernels.errors import LiveAnchorError
 from pipeline.families import find_family
-from pipeline.local_rife import load_rife
-from pipeline.rife import Rife, RifeItem
-from pipeline.rife_access import RifeFacts, network_name, refuse_rate, why_not
+from pipeline.rife.access import RifeFacts, network_name, refuse_rate, why_not
+from pipeline.rife.local import load_rife
+from pipeline.rife.stage import Rife, RifeItem
 from pipeline.stages import RifeRequest
 from pipeline.types import CropBatch, Nv12RectBatch
 
@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 class RifeReplica:
-    """Adds to `pipeline.rife`: chunks of several sessions in one network call, deadlines, counters, health.
+    """Adds to `pipeline.rife.stage`: chunks of several sessions in one network call, deadlines, counters, health.
 
     Where it may not interpolate (a CPU, unless the settings allow it) or has no weights, it says so in its facts and refuses calls;
     sessions that do not need it run on. Otherwise it becomes ready only after it has really interpolated a picture.

@@ -28,12 +28,12 @@ from deployments.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOff
 from deployments.live_replica import LiveReplica
 from deployments.logs import configure_replica_logs
 from deployments.stage_worker import replica_id
-from pipeline.avatar_store import AvatarSummary
+from pipeline.avatars.portrait import PortraitLimits
+from pipeline.avatars.store import AvatarSummary
 from pipeline.config import SessionSettings
-from pipeline.drawing import needs_rife
 from pipeline.families import find_family
-from pipeline.portrait import PortraitLimits
-from pipeline.rife_access import check_rate
+from pipeline.rife.access import check_rate
+from pipeline.session.drawing import needs_rife
 from pipeline.stages import StageInfo
 from pipeline.types import Avatar
 
@@ -41,7 +41,7 @@ READY_S = 4.0
 
 
 class SessionHostReplica:
-    """Owns sessions. Adds to `pipeline.session`: stage handles, deadlines, counters, the cluster's avatar store.
+    """Owns sessions. Adds to `pipeline.session.clip_session`: stage handles, deadlines, counters, the cluster's avatar store.
 
     A job is one long streaming call: autoscaling, `max_ongoing_requests` and drain count it without further code, and cancelling
     the call cancels everything that it started.

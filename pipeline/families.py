@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from engines.runtimes.choice import RuntimeKind
 from kernels.errors import InvalidInputError, LiveAnchorError
-from pipeline.audio_features import EncoderShape
+from pipeline.avatars.portrait import PortraitLimits
 from pipeline.config import RifeSettings
-from pipeline.frame_interpolator import FrameInterpolator
-from pipeline.portrait import PortraitLimits
+from pipeline.mini.audio_features import EncoderShape
+from pipeline.rife.interpolator import FrameInterpolator
+from pipeline.session.tail import Tail
 from pipeline.stages import RenderRequest, Stages
-from pipeline.tail import Tail
 from pipeline.types import F32, Avatar, CropBatch, FeatureRows, MotionChunk, Nv12RectBatch
 
 if TYPE_CHECKING:
-    from pipeline.avatar_store import AvatarStore
+    from pipeline.avatars.store import AvatarStore
 
 
 class AudioStage(Protocol):
@@ -41,7 +41,7 @@ class AudioStage(Protocol):
 
 
 class MotionStage(Protocol):
-    """Stage `motion_diffusion` of a family; items are `pipeline.motion_diffusion.MotionItem` with the family's own carry."""
+    """Stage `motion_diffusion` of a family; items are `pipeline.mini.motion_diffusion.MotionItem` with the family's own carry."""
 
     @property
     def hop_frames(self) -> int:
@@ -162,7 +162,7 @@ class Family(Protocol):
         ...
 
 
-_MODULES: Final = {"mini": "pipeline.mini", "ditto": "pipeline.ditto.family"}
+_MODULES: Final = {"mini": "pipeline.mini.family", "ditto": "pipeline.ditto.family"}
 FAMILIES: Final = tuple(_MODULES)
 
 

@@ -133,7 +133,7 @@ class Stages(Protocol):
         ...
 
     async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
-        """Video frames after `before` (its last crop is the carry) up to the last of `crops`; see `pipeline.rife.Rife`.
+        """Video frames after `before` (its last crop is the carry) up to the last of `crops`; see `pipeline.rife.stage.Rife`.
 
         Args:
             request: Rate and colour.

@@ -28,7 +28,7 @@ from deployments.config import (
     StageSettings,
 )
 from kernels.errors import InvalidInputError
-from pipeline.avatar_store import IN_USE_S
+from pipeline.avatars.store import IN_USE_S
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.live.settings import LiveSettings, RtcSettings
 from serve_app.config_errors import ENV_PREFIX, NESTED, misspelt_variable, no_yaml, refusal

@@ -97,7 +97,7 @@ def _gpu() -> Finding:
 
 
 def _encoder() -> Finding:
-    from pipeline.encoder_nvenc import probe_nvenc
+    from pipeline.media.encoder_nvenc import probe_nvenc
 
     reason = probe_nvenc()
     if reason is None:

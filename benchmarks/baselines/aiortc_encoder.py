@@ -16,8 +16,8 @@ import numpy as np
 from aiortc import MediaStreamTrack, RTCConfiguration, RTCPeerConnection, RTCRtpSender, RTCSessionDescription
 
 from benchmarks.stamped_scene import StampedScene
-from pipeline.canvas import paste
-from pipeline.encoder import as_frame
+from pipeline.media.encoder import as_frame
+from pipeline.session.canvas import paste
 from pipeline.types import SAMPLE_RATE_HZ, Nv12Canvas
 
 BLOCKS_PER_SECOND = 50

@@ -12,7 +12,7 @@ from pipeline.ditto.avatar_tensors import DittoTensors, unpack
 from pipeline.ditto.blink_schedule import blink_indices
 from pipeline.ditto.motion_diffusion import DittoMotionCarry, start_carry
 from pipeline.ditto.speaker import blink_offsets
-from pipeline.idle_motion import ANGLES, sway
+from pipeline.session.idle_motion import ANGLES, sway
 from pipeline.stages import Carry
 from pipeline.types import F32, Avatar
 
@@ -38,11 +38,11 @@ class DittoBehaviour:
         self._slopes = {name: _logit_slope(tensors.motion[0, part]) for name, part in _POSE.items()}
 
     def rest(self) -> F32:
-        """See `pipeline.behaviour.MotionBehaviour`."""
+        """See `pipeline.session.behaviour.MotionBehaviour`."""
         return np.zeros(MOTION_DIM, np.float32)
 
     def idle(self, seed: int, first_frame: int, n_frames: int) -> F32:
-        """See `pipeline.behaviour.MotionBehaviour`."""
+        """See `pipeline.session.behaviour.MotionBehaviour`."""
         if n_frames <= 0:
             return np.zeros((0, MOTION_DIM), np.float32)
         start = first_frame // _BLOCK * _BLOCK
@@ -57,7 +57,7 @@ class DittoBehaviour:
     def start(
         self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None, hop_frames: int = 0
     ) -> Carry:
-        """See `pipeline.behaviour.MotionBehaviour`; the hop is the stage's own."""
+        """See `pipeline.session.behaviour.MotionBehaviour`; the hop is the stage's own."""
         ready = prepared if isinstance(prepared, DittoMotionCarry) else None
         return start_carry(seed, history, self._speaker, self._gaps, first_frame, epoch, ready)
 

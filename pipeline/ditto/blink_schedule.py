@@ -8,7 +8,7 @@ from itertools import cycle
 
 import numpy as np
 
-from pipeline.blink_cue import hashed_uniform
+from pipeline.session.blink_cue import hashed_uniform
 
 BLINK_FRAMES = 15
 OPEN_FRAMES_RANGE = (60, 100)

@@ -18,12 +18,12 @@ from engines.ditto.motion_sampler import session_noise
 from engines.motion_layout import MOTION_DIM
 from engines.runtimes.protocol import Runtime
 from kernels.errors import LiveAnchorError, ShapeError
-from pipeline.audio_features import CarryError
 from pipeline.ditto.blink_schedule import blink_indices
 from pipeline.ditto.condition import Condition
 from pipeline.ditto.feature_windows import HOP_FRAMES, HOP_SAMPLES, OFFLINE_LEAD, ONLINE_LEAD
 from pipeline.ditto.motion_windows import SEQ_FRAMES, MotionTrack, TrackState, WindowSettings, padded_window
 from pipeline.ditto.speaker import Speaker, to_offsets
+from pipeline.mini.audio_features import CarryError
 from pipeline.types import F32, ROWS_PER_FRAME, SAMPLES_PER_FRAME, FeatureRows, MotionChunk
 
 FAMILY: Final = "ditto"

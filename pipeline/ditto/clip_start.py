@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.clip_motion import ClipStart
 from pipeline.config import FileMotion
 from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.clip_motion import ClipMode, DittoClipCarry, lead_samples, rows_wanted
 from pipeline.ditto.feature_windows import HOP_FRAMES, ONLINE_LEAD
+from pipeline.session.clip_motion import ClipStart
 from pipeline.types import SAMPLES_PER_FRAME, Avatar
 
 WINDOW_FRAMES: Final = 70
@@ -17,7 +17,7 @@ WINDOW_FRAMES: Final = 70
 
 
 def ditto_clip_start(avatar: Avatar, seed: int, samples: int, motion: FileMotion) -> ClipStart | None:
-    """See `pipeline.clip_motion.clip_start`. `auto` is `offline`: two-sided blends, and a third of the network's work.
+    """See `pipeline.session.clip_motion.clip_start`. `auto` is `offline`: two-sided blends, and a third of the network's work.
 
     Raises:
         ShapeError: An array of the avatar is missing or has the wrong shape.

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 from engines.ditto.checkpoints import ditto_folder
 from engines.ditto.version import SOURCE_FILES, files_version
 from engines.runtimes.choice import RuntimeKind
+from pipeline.avatars.portrait import PortraitLimits
+from pipeline.avatars.portrait_header import sniff
 from pipeline.config import RifeSettings
 from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
 from pipeline.ditto.load import load_audio_features, load_motion_modes, load_renderer, load_source_models
@@ -19,14 +21,12 @@ from pipeline.ditto.renderer import DittoRenderer
 from pipeline.ditto.stages import DittoStages, load_stages
 from pipeline.ditto.tail import DittoTail
 from pipeline.families import FamilyFacts
-from pipeline.frame_interpolator import FrameInterpolator
-from pipeline.portrait import PortraitLimits
-from pipeline.portrait_header import sniff
-from pipeline.registration import VIDEO_KINDS
+from pipeline.mini.registration import VIDEO_KINDS
+from pipeline.rife.interpolator import FrameInterpolator
 from pipeline.types import SAMPLES_PER_FRAME, Avatar
 
 if TYPE_CHECKING:
-    from pipeline.avatar_store import AvatarStore
+    from pipeline.avatars.store import AvatarStore
     from pipeline.ditto.face_landmarks import FaceLandmarker
 
 _SNIFF_BYTES: Final = 64
@@ -51,7 +51,7 @@ class DittoAvatarMaker:
     @cached_property
     def _landmarker(self) -> FaceLandmarker:
         from pipeline.ditto.face_landmarks import load_landmarker
-        from pipeline.local import load_face_mesh
+        from pipeline.session.local_job import load_face_mesh
 
         return load_landmarker(load_face_mesh(), self._folder)
 

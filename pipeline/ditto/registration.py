@@ -13,7 +13,10 @@ import numpy as np
 from engines.ditto.config import DittoConfig
 from engines.ditto.source_reader import INPUT_SIDE, SourceReader
 from kernels.errors import InvalidInputError
-from pipeline.avatar_bundle import check_avatar, content_id
+from pipeline.avatars.bundle import check_avatar, content_id
+from pipeline.avatars.face_crop import fit_canvas
+from pipeline.avatars.portrait import DEFAULT_LIMITS, PortraitLimits, decode_portrait
+from pipeline.avatars.portrait_errors import PortraitError
 from pipeline.ditto.avatar_tensors import FAMILY, DittoTensors, pack_motion_rows
 from pipeline.ditto.crop_geometry import CropMatrices, crop_matrices, face_square, transform_points
 from pipeline.ditto.eye_state import eye_ball, eye_open, with_irises
@@ -22,9 +25,6 @@ from pipeline.ditto.motion_fields import smooth_fields
 from pipeline.ditto.put_back import blend_mask
 from pipeline.ditto.speaker import make_speaker
 from pipeline.ditto.template_video import DEFAULT_MAX_FRAMES, template_frames
-from pipeline.face_crop import fit_canvas
-from pipeline.portrait import DEFAULT_LIMITS, PortraitLimits, decode_portrait
-from pipeline.portrait_errors import PortraitError
 from pipeline.types import CROP_SIZE, F32, U8, Avatar, FaceRect
 
 _CORNERS: Final = ((0, 0), (CROP_SIZE - 1, 0), (0, CROP_SIZE - 1), (CROP_SIZE - 1, CROP_SIZE - 1))

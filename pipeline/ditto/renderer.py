@@ -21,8 +21,8 @@ from pipeline.ditto.avatar_tensors import FAMILY, DittoTensors, unpack
 from pipeline.ditto.motion_fields import MotionFields, from_vector, mirror_index
 from pipeline.ditto.motion_stitch import IMAGE_KEYS, FrameControl, MotionStitch, StitchOptions
 from pipeline.ditto.tail import DittoCanvas, open_canvas
+from pipeline.session.tail import Placed, crop_batch
 from pipeline.stages import RenderRequest
-from pipeline.tail import Placed, crop_batch
 from pipeline.types import F32, Avatar, CropBatch, Nv12RectBatch
 
 DEFAULT_CACHE_BYTES: Final = 2 * 2**30

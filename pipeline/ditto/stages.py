@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kernels.threads import use_threads
-from pipeline.audio_features import CarryError
 from pipeline.config import RifeSettings
 from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
 from pipeline.ditto.clip_motion import DittoClipCarry
@@ -16,8 +15,9 @@ from pipeline.ditto.motion_diffusion import FAMILY, DittoMotionCarry
 from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.renderer import DEFAULT_CACHE_BYTES, DittoRenderer
 from pipeline.ditto.tail import DittoTail
-from pipeline.local_rife import LocalRife
-from pipeline.stage_threads import StageThreads
+from pipeline.mini.audio_features import CarryError
+from pipeline.rife.local import LocalRife
+from pipeline.session.stage_threads import StageThreads
 from pipeline.stages import Carry, StageInfo
 from pipeline.types import SAMPLES_PER_FRAME, Avatar, FeatureRows, MotionChunk
 

@@ -22,8 +22,8 @@ from pipeline.bounded_cache import BoundedCache
 from pipeline.ditto.avatar_tensors import FAMILY, DittoTensors, unpack
 from pipeline.ditto.motion_fields import mirror_index
 from pipeline.ditto.registration import crop_rect
-from pipeline.frame_interpolator import FrameInterpolator
-from pipeline.tail import DEFAULT_CACHE_BYTES, Placed, compose_still, empty_batch, plan_of
+from pipeline.rife.interpolator import FrameInterpolator
+from pipeline.session.tail import DEFAULT_CACHE_BYTES, Placed, compose_still, empty_batch, plan_of
 from pipeline.types import F32, U8, Avatar, FaceRect, Nv12RectBatch
 
 BODY_STEPS: Final = 16
@@ -121,7 +121,7 @@ def open_canvas(avatar: Avatar, tensors: DittoTensors, colour: str) -> DittoCanv
 
 
 class DittoTail:
-    """See `pipeline.tail.Tail`.
+    """See `pipeline.session.tail.Tail`.
 
     Args:
         load_avatar: Id -> avatar; raises a typed error for an unknown id.

@@ -10,14 +10,14 @@ import numpy as np
 
 from engines.motion_layout import EXP
 from kernels.nv12.from_rgb import rgb_to_nv12
-from pipeline.behaviour import MotionBehaviour, behaviour_of
 from pipeline.bounded_cache import BoundedCache
 from pipeline.config import SessionSettings
-from pipeline.drawing import ChunkDrawer
-from pipeline.idle_fade import POSE_FADE_FRAMES, IdleFade
 from pipeline.live.grid import MediaGrid
 from pipeline.live.loop_choice import choose_loop, mirrored
 from pipeline.live.settings import LiveSettings
+from pipeline.session.behaviour import MotionBehaviour, behaviour_of
+from pipeline.session.drawing import ChunkDrawer
+from pipeline.session.idle_fade import POSE_FADE_FRAMES, IdleFade
 from pipeline.stages import Stages
 from pipeline.types import F32, Avatar, MotionChunk, Nv12Rect, Nv12RectBatch
 
@@ -113,7 +113,7 @@ class IdleLoops:
         Args:
             avatar: Whose.
             picture: Frame rate and colour.
-            behaviour: `pipeline.behaviour.behaviour_of(avatar)` where it is at hand.
+            behaviour: `pipeline.session.behaviour.behaviour_of(avatar)` where it is at hand.
 
         Raises:
             InvalidInputError: A frame rate that live sessions cannot have.

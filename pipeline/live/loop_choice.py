@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.motion_layout import EXP, PITCH, ROLL, TRANSLATION
-from pipeline.behaviour import MotionBehaviour
+from pipeline.session.behaviour import MotionBehaviour
 from pipeline.types import F32, MOTION_FPS
 
 LONGEST_GAP: Final = 3 * MOTION_FPS

@@ -16,15 +16,15 @@ from typing import Final
 import numpy as np
 
 from kernels.errors import LiveAnchorError
-from pipeline.behaviour import MotionBehaviour
-from pipeline.idle_fade import POSE_FADE_FRAMES, IdleFade
 from pipeline.live.grid import frame_from, frame_of, samples_of_ms
 from pipeline.live.idle_loop import IdleLoop
 from pipeline.live.picture_shelf import PictureShelf
 from pipeline.live.speech_scan import SpeechScan
 from pipeline.live.stage_meter import MeteredStages
 from pipeline.live.timeline import Timeline
-from pipeline.spoken_motion import SpokenMotion, set_up, window_of
+from pipeline.session.behaviour import MotionBehaviour
+from pipeline.session.idle_fade import POSE_FADE_FRAMES, IdleFade
+from pipeline.session.spoken_motion import SpokenMotion, set_up, window_of
 from pipeline.stages import Carry
 from pipeline.types import F32, MOTION_FPS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, Nv12Rect
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from kernels.errors import LiveAnchorError
 from pipeline.config import SessionSettings
-from pipeline.drawing import ChunkDrawer
 from pipeline.live.grid import MediaGrid
+from pipeline.session.drawing import ChunkDrawer
 from pipeline.stages import Stages
 from pipeline.types import F32, SAMPLES_PER_FRAME, MotionChunk, Nv12Rect, Nv12RectBatch
 

@@ -11,7 +11,6 @@ from collections import deque
 from typing import Final
 
 from kernels.errors import LiveAnchorError
-from pipeline.behaviour import MotionBehaviour, behaviour_of
 from pipeline.config import SessionSettings
 from pipeline.live.contracts import Drive, EndReason, LiveClock, LiveSink, LiveState, VideoTick
 from pipeline.live.driving_voice import RATE_WINDOW_S, DrivingVoice
@@ -26,6 +25,7 @@ from pipeline.live.speech_scan import SpeechScan
 from pipeline.live.stage_meter import MeteredStages
 from pipeline.live.stats import Interruption, LiveStats
 from pipeline.live.timeline import Timeline
+from pipeline.session.behaviour import MotionBehaviour, behaviour_of
 from pipeline.stages import Stages
 from pipeline.types import F32, SAMPLE_RATE_HZ, Avatar, Nv12Rect
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from pipeline.config import SilenceSettings
 from pipeline.live.timeline import Timeline
-from pipeline.silence import SilenceGate, frame_rms
+from pipeline.session.silence import SilenceGate, frame_rms
 from pipeline.types import SAMPLES_PER_FRAME
 
 _KEPT: Final = 64

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pipeline.types import Avatar
 
 if TYPE_CHECKING:
-    from pipeline.avatar_store import AvatarStore
+    from pipeline.avatars.store import AvatarStore
 
 DEFAULT_NAME: Final = "Default presenter"
 POINTER_FILE: Final = ".default-presenter.json"
@@ -63,7 +63,7 @@ def keep_presenter(store: AvatarStore, pointer_file: str, version: str, make: Ca
 def _kept(store: AvatarStore, avatar_id: str) -> Avatar | None:
     """The stored presenter; None when it was deleted, is of another schema, or was damaged (then it is removed)."""
     from kernels.errors import InvalidInputError
-    from pipeline.avatar_manifest import BundleError, BundleSchemaError
+    from pipeline.avatars.manifest import BundleError, BundleSchemaError
 
     try:
         return store.get(avatar_id)
@@ -75,8 +75,8 @@ def _kept(store: AvatarStore, avatar_id: str) -> Avatar | None:
 
 
 def _draw() -> Avatar:
+    from pipeline.mini.registration import make_avatar
     from pipeline.presenter.draw import draw_presenter
-    from pipeline.registration import make_avatar
 
     drawing = draw_presenter()
     return make_avatar(drawing.rgb, drawing.landmarks, DEFAULT_NAME)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernels.errors import LiveAnchorError
-from pipeline.canvas import paste
-from pipeline.encoder import EncoderError
 from pipeline.live.contracts import VideoTick, VoiceTick
+from pipeline.media.encoder import EncoderError
+from pipeline.session.canvas import paste
 from pipeline.types import Nv12Canvas, Nv12Rect
 from pipeline.webrtc.live_video import LiveVideo
 from pipeline.webrtc.packets import EncodedUnit, MediaKind

@@ -13,11 +13,11 @@ from kernels.errors import LiveAnchorError
 from kernels.nv12.colour import ColourName
 from pipeline.clock import rate_of
 from pipeline.config import EncoderSettings
-from pipeline.encoder import VideoFormat
-from pipeline.encoder_select import EncoderSelector, default_selector
-from pipeline.h264_level import h264_level
 from pipeline.live.contracts import LiveEvent, VideoTick, VoiceTick
 from pipeline.live.settings import RtcSettings
+from pipeline.media.encoder import VideoFormat
+from pipeline.media.encoder_select import EncoderSelector, default_selector
+from pipeline.media.h264_level import h264_level
 from pipeline.types import Nv12Canvas
 from pipeline.webrtc.bitrate import BitrateControl
 from pipeline.webrtc.encoder_thread import EncoderThread

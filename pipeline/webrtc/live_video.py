@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipeline.config import EncoderSettings
-from pipeline.encoder import VideoEncoder, VideoFormat
-from pipeline.encoder_select import EncoderSelector
+from pipeline.media.encoder import VideoEncoder, VideoFormat
+from pipeline.media.encoder_select import EncoderSelector
 from pipeline.types import Nv12Canvas
 from pipeline.webrtc.packets import VIDEO_CLOCK_HZ, EncodedUnit
 
 if TYPE_CHECKING:
     from aiortc.codecs.h264 import H264Encoder
 
-    from pipeline.encoder import VideoPacket
+    from pipeline.media.encoder import VideoPacket
 
 KEY_INTERVAL_S = 0.25
 """Requested key frames are at least this far apart; requests in between are answered by one at the end of it."""

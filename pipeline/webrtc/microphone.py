@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.resample import StreamingResampler
+from pipeline.media.resample import StreamingResampler
 from pipeline.types import F32, SAMPLE_RATE_HZ
 from pipeline.webrtc.drift import MAX_PPM, DriftControl, FractionalResampler
 from pipeline.webrtc.jitter_buffer import VoiceJitterBuffer, VoicePacket

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from pipeline.encoder import EncoderError
+from pipeline.media.encoder import EncoderError
 from pipeline.types import F32, SAMPLE_RATE_HZ
 from pipeline.webrtc.packets import AUDIO_CLOCK_HZ, EncodedUnit
 

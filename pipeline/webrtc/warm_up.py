@@ -9,8 +9,8 @@ import numpy as np
 from aiortc import RTCConfiguration, RTCPeerConnection
 
 from pipeline.config import EncoderSettings
-from pipeline.encoder import VideoFormat
-from pipeline.encoder_select import EncoderSelector, default_selector
+from pipeline.media.encoder import VideoFormat
+from pipeline.media.encoder_select import EncoderSelector, default_selector
 from pipeline.types import Nv12Canvas
 from pipeline.webrtc.live_video import LiveVideo
 from pipeline.webrtc.microphone import Microphone

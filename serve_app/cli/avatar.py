@@ -31,7 +31,7 @@ def register(
 
     Example: liveanchor avatar register portrait.jpg --name "Evening news"
     """
-    from pipeline.local import register_source
+    from pipeline.session.local_job import register_source
 
     with without_litert_greeting():
         avatar = register_source(existing_file(source, "FILE"), name, family=family)
@@ -44,7 +44,7 @@ def list_avatars(as_json: Annotated[bool, typer.Option("--json", help="Print JSO
 
     Example: liveanchor avatar list
     """
-    from pipeline.local import avatar_store
+    from pipeline.session.local_job import avatar_store
 
     found = avatar_store().list()
     if as_json:
@@ -71,8 +71,8 @@ def picture(
     """
     from PIL import Image
 
-    from pipeline.local import avatar_store
     from pipeline.presenter import default_avatar
+    from pipeline.session.local_job import avatar_store
 
     if writable_target(out, "--out").suffix.lower() not in PICTURES:
         raise InvalidInputError("--out", str(out), f"a file name that ends in {', '.join(PICTURES)}")
@@ -89,7 +89,7 @@ def delete(avatar_id: Annotated[str, typer.Argument(help="Id as `avatar list` pr
 
     Example: liveanchor avatar delete 0123456789abcdef0123456789abcdef
     """
-    from pipeline.local import avatar_store
+    from pipeline.session.local_job import avatar_store
 
     with presenter_named_by("AVATAR_ID"):
         avatar_store().delete(avatar_id)

@@ -29,7 +29,7 @@ def compare(
 
     Example: liveanchor compare before.mp4 after.mp4 --json
     """
-    from pipeline.compare import compare_videos
+    from pipeline.media.compare.videos import compare_videos
 
     try:
         report = compare_videos(existing_file(first, "A.mp4"), existing_file(second, "B.mp4")).to_json()

@@ -17,7 +17,7 @@ from serve_app.cli.presenter_ids import presenter_named_by
 
 if TYPE_CHECKING:
     from pipeline.config import SessionSettings
-    from pipeline.local import LocalPipeline
+    from pipeline.session.local_job import LocalPipeline
     from pipeline.types import Avatar
 
 CHUNK_FRAMES = (4, 8, 16, 25)
@@ -57,7 +57,7 @@ def generate(
 
     Example: liveanchor generate --audio speech.wav --out talk.mp4 --portrait me.jpg
     """
-    from pipeline.avatar_store import check_avatar_id
+    from pipeline.avatars.store import check_avatar_id
 
     existing_file(audio, "--audio")
     if portrait is not None:
@@ -106,8 +106,8 @@ class Job:
 
 def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
     """In this process."""
-    from pipeline.audio_in import decode_audio
-    from pipeline.local import LocalPipeline
+    from pipeline.media.audio_in import decode_audio
+    from pipeline.session.local_job import LocalPipeline
     from serve_app.config import load_config
 
     decoded = decode_audio(job.audio)
@@ -148,8 +148,8 @@ def temporary_presenter(pipeline: LocalPipeline, portrait: Path, ttl_s: float) -
 
 def generate_on_ray(job: Job, bar: Progress, task: TaskID) -> None:
     """Through a running LiveAnchor, or one that is started for this job."""
-    from pipeline.audio_in import decode_audio
     from pipeline.config import SessionSettings
+    from pipeline.media.audio_in import decode_audio
     from serve_app.remote import generate_remote
 
     def tell(text: str) -> None:

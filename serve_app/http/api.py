@@ -9,7 +9,7 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from pipeline.results_store import ResultsStore
+from pipeline.media.results_store import ResultsStore
 from serve_app.http.avatars import avatar_routes
 from serve_app.http.capacity import JobGate, UploadBudget
 from serve_app.http.context import REQUEST_ID, ContextMiddleware

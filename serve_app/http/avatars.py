@@ -10,8 +10,8 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field
 
 from kernels.errors import InvalidInputError
-from pipeline.avatar_name import clean_name
-from pipeline.avatar_store import AvatarNotFoundError, AvatarSummary, check_avatar_id
+from pipeline.avatars.name import clean_name
+from pipeline.avatars.store import AvatarNotFoundError, AvatarSummary, check_avatar_id
 from serve_app.http.body import MULTIPART, FormShape, content_type, refuse_query
 from serve_app.http.byte_range import names_tag
 from serve_app.http.disconnect import until_disconnect

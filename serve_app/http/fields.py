@@ -9,7 +9,7 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from kernels.errors import InvalidInputError
-from pipeline.avatar_store import check_avatar_id
+from pipeline.avatars.store import check_avatar_id
 from pipeline.clock import SUPPORTED_FPS
 from pipeline.config import SessionSettings
 from serve_app.http.body import JSON, MULTIPART, FormShape, RawForm, Upload, content_type, refuse_query

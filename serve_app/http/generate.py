@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from deployments.jobs import JobStarted
-from pipeline.results_store import StoredResult
+from pipeline.media.results_store import StoredResult
 from serve_app.http.context import request_id_of, route_of
 from serve_app.http.disconnect import until_disconnect
 from serve_app.http.fields import read_job_form

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from deployments.calls import StageStats
 from deployments.jobs import FileJob, HostStats, JobEvent, JobProgress
-from pipeline.avatar_store import AvatarSummary
+from pipeline.avatars.store import AvatarSummary
 
 
 class Host(Protocol):

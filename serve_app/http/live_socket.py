@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from pipeline.resample import MAX_RATE_HZ, MIN_RATE_HZ
+from pipeline.media.resample import MAX_RATE_HZ, MIN_RATE_HZ
 from pipeline.types import SAMPLE_RATE_HZ
 
 AUDIO_SOCKET_PATH: Final = "/stream/webrtc/{session_id}/audio"

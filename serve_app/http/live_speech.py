@@ -17,7 +17,7 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 from deployments.errors import plain
 from deployments.live_errors import SessionEndedError
 from kernels.errors import InvalidInputError, LiveAnchorError
-from pipeline.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
+from pipeline.media.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
 from pipeline.types import F32, SAMPLE_RATE_HZ
 from serve_app.http.body import MULTIPART, FormShape, content_type, read_whole, refuse_query
 from serve_app.http.capacity import Hold

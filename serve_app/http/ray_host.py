@@ -16,7 +16,7 @@ from deployments.crops_in_work import give_up
 from deployments.errors import NotReadyError, StageLostError, StageOverloadedError, plain
 from deployments.jobs import FileJob, HostStats, JobBytes, JobEvent, JobProgress
 from kernels.errors import LiveAnchorError
-from pipeline.avatar_store import AvatarSummary
+from pipeline.avatars.store import AvatarSummary
 
 STAGE: Final = "session_host"
 READY_S: Final = 5.0

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 from fastapi import APIRouter, Request, Response
 
-from pipeline.results_store import StoredResult
+from pipeline.media.results_store import StoredResult
 from serve_app.http.byte_range import byte_range, names_tag
 from serve_app.http.openapi import problems, video_answer
 from serve_app.http.services import Services

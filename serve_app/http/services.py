@@ -16,8 +16,8 @@ from deployments.counted import counted
 from deployments.errors import StageLostError
 from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobStarted
 from deployments.payload import Payload
-from pipeline.avatar_store import IN_USE_S, AvatarSummary
-from pipeline.results_store import ResultsStore
+from pipeline.avatars.store import IN_USE_S, AvatarSummary
+from pipeline.media.results_store import ResultsStore
 from serve_app.http.capacity import Hold, JobGate, UploadBudget
 from serve_app.http.errors import AvatarsFullError
 from serve_app.http.fields import JobForm

@@ -13,12 +13,12 @@ import pytest
 pytest.importorskip("websockets")
 
 from deployments.config import SessionHostSettings
-from pipeline.audio_in import decode_audio
-from pipeline.face_crop import fit_canvas
-from pipeline.portrait import decode_portrait
+from pipeline.avatars.face_crop import fit_canvas
+from pipeline.avatars.portrait import decode_portrait
+from pipeline.media.audio_in import decode_audio
+from pipeline.media.resample import resample
+from pipeline.mini.registration import make_avatar
 from pipeline.presenter import default_avatar
-from pipeline.registration import make_avatar
-from pipeline.resample import resample
 from pipeline.types import Avatar
 from tests.browser.cdp import Page, chromium, find_chromium
 from tests.require import missing
@@ -74,7 +74,7 @@ def speech(seconds: float, rate_hz: int = 16_000) -> bytes:
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     import engines.mini.load
-    from pipeline.local_stages import LocalStages
+    from pipeline.mini.stages import LocalStages
     from training.export import export_encoder, export_lmdm
 
     folder = tmp_path_factory.mktemp("service")

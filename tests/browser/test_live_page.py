@@ -28,10 +28,10 @@ from deployments.live_errors import (
 )
 from engines.face.mesh import FaceTracker
 from engines.weights.errors import WeightsDownloadError
-from pipeline.avatar_store import AvatarNotFoundError
+from pipeline.avatars.store import AvatarNotFoundError
 from pipeline.live.contracts import EndReason
 from pipeline.live.speech_queue import QueueFullError
-from pipeline.registration import make_avatar
+from pipeline.mini.registration import make_avatar
 from pipeline.webrtc.errors import NoCommonCodecError
 from serve_app.http.errors import AvatarsFullError, BodyTooLargeError, BusyError, UploadTooSlowError
 from serve_app.http.problems import problem_response

@@ -116,7 +116,7 @@ def graph(nodes: Any) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def local_pipeline(environment: None) -> Iterator[Any]:
     """The same job in this process."""
-    from pipeline.local import LocalPipeline
+    from pipeline.session.local_job import LocalPipeline
 
     pipeline = LocalPipeline()
     yield pipeline
@@ -134,8 +134,8 @@ def local_stages(local_pipeline: Any) -> Any:
 @pytest.fixture(scope="session")
 def local_file(local_pipeline: Any, home: Path) -> Any:
     """(wav, seed, fps, chunk_frames) -> the bytes of the file that `--local` makes."""
-    from pipeline.audio_in import decode_audio
     from pipeline.config import SessionSettings
+    from pipeline.media.audio_in import decode_audio
 
     def make(wav: bytes, *, seed: int, fps: int = 25, chunk_frames: int = 8) -> bytes:
         out = home / "local.mp4"

@@ -68,8 +68,8 @@ def url(graph: Graph, weights: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def local_ditto(url: str, weights: Path, home: Path) -> Iterator[Any]:
     """motion -> the bytes of the file that one process makes (after the graph has drawn the default presenter)."""
-    from pipeline.audio_in import decode_audio
-    from pipeline.local import LocalPipeline
+    from pipeline.media.audio_in import decode_audio
+    from pipeline.session.local_job import LocalPipeline
 
     pipeline = LocalPipeline(family="ditto", weights=weights)
 

@@ -17,9 +17,9 @@ import httpx
 import pytest
 from ray import serve
 
-from pipeline.avatar_store import AvatarStore, avatars_dir
+from pipeline.avatars.store import AvatarStore, avatars_dir
+from pipeline.mini.registration import make_avatar
 from pipeline.presenter.draw import draw_presenter
-from pipeline.registration import make_avatar
 from serve_app.declare import APP_NAME
 from serve_app.http.ray_host import RayHost
 from tests.ray.graph import JOB_S, Graph, speech_wav, wait_for

@@ -64,9 +64,9 @@ def pids(deployment: str) -> list[int]:
 @pytest.fixture(scope="module")
 def local_file(home: Path, environment: None, url: str) -> bytes:
     """The same job in this process."""
-    from pipeline.audio_in import decode_audio
     from pipeline.config import RifeSettings, SessionSettings
-    from pipeline.local import LocalPipeline
+    from pipeline.media.audio_in import decode_audio
+    from pipeline.session.local_job import LocalPipeline
 
     pipeline = LocalPipeline(rife=RifeSettings(network="4.25", allow_cpu=True))
     settings = SessionSettings.model_validate({"fps": 50, "chunk_frames": 4, "interpolate": "rife"})

@@ -18,8 +18,8 @@ from deployments.live_errors import (
     WrongDriveError,
 )
 from kernels.errors import LiveAnchorError
-from pipeline.audio_in import decode_audio
 from pipeline.live.contracts import Drive
+from pipeline.media.audio_in import decode_audio
 from pipeline.types import F32
 from pipeline.webrtc.errors import UnknownViewerError
 

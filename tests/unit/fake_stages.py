@@ -9,8 +9,8 @@ import numpy as np
 
 from engines.motion_layout import MOTION_DIM
 from pipeline.clock import frames_before
-from pipeline.frame_slots import fill_slots
-from pipeline.motion_diffusion import MotionCarry
+from pipeline.mini.motion_diffusion import MotionCarry
+from pipeline.session.slots import fill_slots
 from pipeline.stages import CropsInWork, RenderRequest, RifeRequest, StageInfo
 from pipeline.types import F32, CropBatch, FaceRect, FeatureRows, MotionChunk, Nv12RectBatch
 

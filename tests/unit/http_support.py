@@ -25,9 +25,9 @@ from deployments.config import SessionHostSettings
 from deployments.errors import NotReadyError
 from deployments.file_job import prepare_job, run_job
 from deployments.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
-from pipeline.avatar_store import AvatarStore, AvatarSummary
+from pipeline.avatars.store import AvatarStore, AvatarSummary
 from pipeline.config import EncoderSettings
-from pipeline.registration import make_avatar, register_bytes
+from pipeline.mini.registration import make_avatar, register_bytes
 from pipeline.types import Avatar
 from serve_app.http.api import create_api
 from serve_app.http.problems import PROBLEM_TYPE

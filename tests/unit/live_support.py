@@ -17,7 +17,7 @@ from pipeline.live.contracts import Drive, EndReason, LiveEvent, VideoTick, Voic
 from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.session import LiveSession
 from pipeline.live.settings import LiveSettings
-from pipeline.motion_diffusion import MotionCarry
+from pipeline.mini.motion_diffusion import MotionCarry
 from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
 from pipeline.types import F32, Avatar, FaceRect, FeatureRows, MotionChunk, Nv12RectBatch
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.config import EncoderSettings
-from pipeline.encoder import VideoFormat
-from pipeline.mp4 import MemoryMp4Writer
+from pipeline.media.encoder import VideoFormat
+from pipeline.media.mp4 import MemoryMp4Writer
 from pipeline.types import Nv12Canvas
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from engines.mini.load import make_engines, random_networks
 from kernels.errors import InvalidInputError, ShapeError
-from pipeline.audio_features import AudioFeatures, AudioFeaturesItem, CarryError
-from pipeline.mini import make_speech_stages
+from pipeline.mini.audio_features import AudioFeatures, AudioFeaturesItem, CarryError
+from pipeline.mini.family import make_speech_stages
 from pipeline.types import F32
 
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from kernels.errors import InvalidInputError
-from pipeline.audio_errors import (
+from pipeline.media.audio_errors import (
     AudioEmptyError,
     AudioInputError,
     AudioNoStreamError,
@@ -18,7 +18,7 @@ from pipeline.audio_errors import (
     AudioUnreadableError,
     AudioUnsupportedError,
 )
-from pipeline.audio_in import AudioLimits, decode_audio, iter_speech
+from pipeline.media.audio_in import AudioLimits, decode_audio, iter_speech
 from tests.unit.media_samples import encoded, silent_video, sine, video_with_sound, wav
 
 

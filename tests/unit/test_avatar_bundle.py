@@ -19,8 +19,8 @@ from safetensors.numpy import load_file, save_file
 
 from engines.mini.control_points import CONTROL_POINTS_VERSION
 from kernels.errors import InvalidInputError, ShapeError
-from pipeline.avatar_bundle import content_id, load_bundle, rename_avatar, write_bundle
-from pipeline.avatar_manifest import (
+from pipeline.avatars.bundle import content_id, load_bundle, rename_avatar, write_bundle
+from pipeline.avatars.manifest import (
     ARRAYS_FILE,
     MANIFEST_FILE,
     PREVIEW_FILE,
@@ -28,10 +28,10 @@ from pipeline.avatar_manifest import (
     BundleSchemaError,
     read_manifest,
 )
-from pipeline.avatar_store import STALE_AFTER_S, AvatarNotFoundError, AvatarStore, avatars_dir
+from pipeline.avatars.store import STALE_AFTER_S, AvatarNotFoundError, AvatarStore, avatars_dir
+from pipeline.avatars.tensor_file import TensorFileError, map_tensors
+from pipeline.mini.registration import make_avatar
 from pipeline.presenter.template import landmarks_on
-from pipeline.registration import make_avatar
-from pipeline.tensor_file import TensorFileError, map_tensors
 from pipeline.types import Avatar, FaceRect
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -272,7 +272,7 @@ def test_a_load_maps_the_arrays_and_reads_none_of_them(bundle: Path, monkeypatch
 
 def test_loading_needs_neither_cv2_nor_torch(bundle: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from pipeline.avatar_store import AvatarStore\n"
+        "import sys; from pathlib import Path; from pipeline.avatars.store import AvatarStore\n"
         f"AvatarStore(Path({str(bundle.parent)!r})).get({bundle.name!r})\n"
         "sys.exit(', '.join({'cv2', 'torch', 'ai_edge_litert', 'ray', 'av'} & set(sys.modules)) or None)"
     )

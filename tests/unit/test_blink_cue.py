@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pipeline.blink_cue import blink_cue, hashed_uniform
+from pipeline.session.blink_cue import blink_cue, hashed_uniform
 
 
 def onsets(seed: int, seconds: int = 120) -> np.ndarray:

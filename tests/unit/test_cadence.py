@@ -8,7 +8,7 @@ import torch
 
 from engines.motion_layout import MOTION_DIM, decode_angle, encode_angle, pack_motion, unpack_motion
 from engines.rotation import matrix_to_angles_deg, rotation_matrix, slerp
-from pipeline.cadence import double_rate, infill_odd_frames
+from pipeline.session.cadence import double_rate, infill_odd_frames
 
 
 def smooth_motion(n: int) -> np.ndarray:

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kernels.errors import InvalidInputError, LiveAnchorError
-from pipeline.avatar_store import AvatarSummary
+from pipeline.avatars.store import AvatarSummary
 from pipeline.config import SessionSettings
 from serve_app.cli.app import app, main
 from serve_app.diagnosis import Finding
@@ -194,8 +194,8 @@ def test_being_told_to_end_leaves_nothing_half_written(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys\nfrom pathlib import Path\nfrom pipeline import local\nimport serve_app.cli.app as cli\n"
         "def begin(self, *rest, **more):\n"
-        "    from pipeline.config import EncoderSettings\n    from pipeline.encoder import VideoFormat\n"
-        "    from pipeline.mp4 import PathMp4Writer\n"
+        "    from pipeline.config import EncoderSettings\n    from pipeline.media.encoder import VideoFormat\n"
+        "    from pipeline.media.mp4 import PathMp4Writer\n"
         "    writer = PathMp4Writer(Path(sys.argv[-1]), VideoFormat(64, 64, 25), None, EncoderSettings())\n"
         "    try:\n        assert list(Path(sys.argv[-1]).parent.glob('.*.part'))\n        os.kill(os.getpid(), signal.SIGTERM)\n"
         "        signal.pause()\n    finally:\n        writer.close()\n"
@@ -241,14 +241,14 @@ def test_compare_shows_jumps_and_names_the_file_at_fault(
 
 
 def test_no_presenters_is_said_and_no_empty_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.local.avatar_store", lambda: SimpleNamespace(list=list))
+    monkeypatch.setattr("pipeline.session.local_job.avatar_store", lambda: SimpleNamespace(list=list))
     result = CliRunner().invoke(app, ["avatar", "list"])
     assert result.exit_code == 0 and "avatar register" in result.output and result.stdout == ""
 
 
 def test_brackets_in_what_is_shown_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = [AvatarSummary("0" * 32, "Anna [/b] [red]", "mini", 720, 1280)]
-    monkeypatch.setattr("pipeline.local.avatar_store", lambda: SimpleNamespace(list=lambda: shown))
+    monkeypatch.setattr("pipeline.session.local_job.avatar_store", lambda: SimpleNamespace(list=lambda: shown))
     assert "Anna [/b] [red]" in CliRunner().invoke(app, ["avatar", "list"]).output
     shown.append(AvatarSummary("1" * 32, "", "mini", 720, 1280, used_at=1_800_000_000.0))
     assert re.search(

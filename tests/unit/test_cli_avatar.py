@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from engines.weights.home import FACE_DIR_ENV, HOME_ENV
 from kernels.errors import InvalidInputError
-from pipeline.avatar_store import AvatarStore, AvatarSummary, avatars_dir
-from pipeline.local import LocalPipeline, load_face_mesh
+from pipeline.avatars.store import AvatarStore, AvatarSummary, avatars_dir
 from pipeline.presenter import default_avatar
+from pipeline.session.local_job import LocalPipeline, load_face_mesh
 from pipeline.types import Avatar
 from serve_app.cli import console
 from serve_app.cli.app import app
@@ -38,7 +38,7 @@ def two(monkeypatch: pytest.MonkeyPatch) -> None:
         AvatarSummary(IDS[0], "Anna\tof the\nevening news", "mini", 1080, 1920),
         AvatarSummary(IDS[1], "a name so long that no table of eighty columns has room", "mini", 720, 1280, 9, 1.8e9),
     ]
-    monkeypatch.setattr("pipeline.local.avatar_store", lambda: SimpleNamespace(list=lambda: shown))
+    monkeypatch.setattr("pipeline.session.local_job.avatar_store", lambda: SimpleNamespace(list=lambda: shown))
 
 
 def test_in_a_pipe_each_presenter_is_one_line_with_its_whole_id(two: None) -> None:
@@ -98,8 +98,8 @@ def test_a_portrait_of_a_job_is_temporary_says_so_and_expires(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = default_avatar()
-    monkeypatch.setattr("pipeline.local.load_face_mesh", lambda home: None)
-    monkeypatch.setattr("pipeline.local.register_file", lambda source, mesh, name: made)
+    monkeypatch.setattr("pipeline.session.local_job.load_face_mesh", lambda home: None)
+    monkeypatch.setattr("pipeline.session.local_job.register_file", lambda source, mesh, name: made)
     pipeline = LocalPipeline(tmp_path)
     avatar: Avatar = temporary_presenter(pipeline, Path("me.jpg"), 3600.0)
     assert pipeline.store.used_at(avatar.avatar_id) is not None
@@ -145,7 +145,7 @@ def test_a_face_folder_without_models_is_not_answered_with_a_pull(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(FACE_DIR_ENV, str(tmp_path / "nosuch"))
-    monkeypatch.setattr("pipeline.local.pull", lambda *a: pytest.fail("nothing is pulled"))
+    monkeypatch.setattr("pipeline.session.local_job.pull", lambda *a: pytest.fail("nothing is pulled"))
     with pytest.raises(InvalidInputError, match=FACE_DIR_ENV) as caught:
         load_face_mesh(tmp_path)
     assert "nosuch" in str(caught.value)

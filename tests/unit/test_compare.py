@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from kernels.errors import InvalidInputError
-from pipeline.compare import compare_videos
-from pipeline.frame_spikes import busiest_difference, find_new_spikes, find_spikes
-from pipeline.mouth_box import MouthBox, find_mouth_box
+from pipeline.media.compare.mouth_box import MouthBox, find_mouth_box
+from pipeline.media.compare.spikes import busiest_difference, find_new_spikes, find_spikes
+from pipeline.media.compare.videos import compare_videos
 from pipeline.types import Nv12Canvas
 from tests.unit.media_samples import silent_video, sine, talking_canvases, video_of, wav
 

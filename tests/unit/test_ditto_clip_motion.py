@@ -11,7 +11,6 @@ import pytest
 from engines.ditto.config import DittoConfig
 from engines.motion_layout import MOTION_DIM
 from kernels.errors import LiveAnchorError, ShapeError
-from pipeline.audio_features import CarryError
 from pipeline.ditto.audio_features import DittoAudioFeatures, silence_rows
 from pipeline.ditto.clip_motion import (
     ClipMode,
@@ -25,6 +24,7 @@ from pipeline.ditto.condition import emotion_sequence
 from pipeline.ditto.motion_windows import WindowSettings
 from pipeline.ditto.speaker import Speaker
 from pipeline.ditto.whole_clip import WholeClipMotion
+from pipeline.mini.audio_features import CarryError
 from pipeline.types import F32, FeatureRows
 from tests.golden.support import FILL, SALT
 from tests.unit.ditto_motion_support import FormulaModel, speaker

@@ -12,11 +12,11 @@ import pytest
 from engines.ditto.config import DittoConfig
 from engines.motion_layout import MOTION_DIM
 from kernels.errors import InvalidInputError
-from pipeline.clip_motion import clip_motion, clip_start
 from pipeline.config import FileMotion, SessionSettings
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.stages import DittoStages
 from pipeline.ditto.whole_clip import WholeClipMotion
+from pipeline.session.clip_motion import clip_motion, clip_start
 from pipeline.types import F32
 from tests.unit.ditto_avatar_support import still_avatar
 from tests.unit.ditto_motion_support import FormulaModel, speaker

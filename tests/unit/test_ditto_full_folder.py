@@ -24,8 +24,7 @@ from engines.runtimes.torch import TorchRuntime
 from engines.weights.content import check_content
 from engines.weights.home import FACE_DIR_ENV, HOME_ENV, weights_dir
 from kernels.errors import InvalidInputError
-from pipeline.avatar_store import AvatarStore
-from pipeline.clip_motion import clip_motion, clip_start
+from pipeline.avatars.store import AvatarStore
 from pipeline.config import SessionSettings
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.load import (
@@ -38,7 +37,8 @@ from pipeline.ditto.load import (
 from pipeline.ditto.registration import make_avatar
 from pipeline.ditto.stages import load_stages
 from pipeline.ditto.whole_clip import WholeClipMotion
-from pipeline.frames import clip_batches
+from pipeline.session.clip_motion import clip_motion, clip_start
+from pipeline.session.frames import clip_batches
 from pipeline.types import F32, Avatar, FeatureRows, Nv12RectBatch
 from serve_app.cli.app import app
 from tests.unit.ditto_avatar_support import drawn_face

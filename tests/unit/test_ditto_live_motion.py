@@ -11,7 +11,6 @@ import torch
 from engines.ditto.motion_sampler import session_noise
 from engines.motion_layout import EXP, MOTION_DIM
 from kernels.errors import InvalidInputError, ShapeError
-from pipeline.audio_features import CarryError
 from pipeline.ditto.motion_diffusion import (
     DittoMotionCarry,
     DittoMotionDiffusion,
@@ -20,6 +19,7 @@ from pipeline.ditto.motion_diffusion import (
     start_carry,
 )
 from pipeline.ditto.speaker import EYE_DIMS, Speaker
+from pipeline.mini.audio_features import CarryError
 from pipeline.types import F32, FeatureRows
 from tests.golden.support import FILL, SALT
 from tests.unit.ditto_motion_support import FormulaModel, settings, silence, speaker, stage

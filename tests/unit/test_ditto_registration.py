@@ -14,16 +14,16 @@ from engines.ditto.config import Character
 from engines.ditto.landmarks import Landmark106, Landmark203
 from engines.weights.file import WeightsFileError
 from kernels.errors import InvalidInputError, ShapeError
-from pipeline.avatar_bundle import check_avatar, load_bundle, write_bundle
-from pipeline.avatar_store import AvatarStore
-from pipeline.behaviour import MINI, behaviour_of
+from pipeline.avatars.bundle import check_avatar, load_bundle, write_bundle
+from pipeline.avatars.portrait_errors import PortraitError
+from pipeline.avatars.store import AvatarStore
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.crop_geometry import MESH_BOX, crop_matrices, face_square, transform_points
 from pipeline.ditto.face_landmarks import FaceLandmarker
 from pipeline.ditto.put_back import put_back
 from pipeline.ditto.registration import crop_rect, make_avatar, register_picture, register_template_video
 from pipeline.ditto.template_video import template_frames
-from pipeline.portrait_errors import PortraitError
+from pipeline.session.behaviour import MINI, behaviour_of
 from pipeline.types import F32, FaceRect
 from tests.golden.support import motion_info
 from tests.unit.ditto_avatar_support import drawn_face, source_models, still_avatar, video_avatar

@@ -13,15 +13,15 @@ import pytest
 
 from deployments.batcher import Batcher
 from deployments.errors import StaleEpochError
-from pipeline.behaviour import behaviour_of
-from pipeline.clip_motion import clip_motion, clip_start
 from pipeline.config import SilenceSettings
 from pipeline.ditto.audio_features import DittoAudioFeatures
 from pipeline.ditto.motion_diffusion import DittoMotionCarry, DittoMotionItem
 from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.stages import stage_info
-from pipeline.speech_motion import SpeechMotion
-from pipeline.spoken_motion import SpokenMotion, set_up, window_of
+from pipeline.session.behaviour import behaviour_of
+from pipeline.session.clip_motion import clip_motion, clip_start
+from pipeline.session.speech_motion import SpeechMotion
+from pipeline.session.spoken_motion import SpokenMotion, set_up, window_of
 from pipeline.types import F32, AudioChunk, Avatar, FeatureRows
 from tests.unit.ditto_avatar_support import still_avatar, video_avatar
 from tests.unit.ditto_motion_support import stage

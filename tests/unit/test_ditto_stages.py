@@ -19,9 +19,7 @@ from engines.motion_layout import MOTION_DIM
 from engines.weights.file import WeightsFileError
 from kernels.errors import InvalidInputError, ShapeError
 from kernels.nv12.from_rgb import rgb_to_nv12
-from pipeline.audio_features import CarryError
-from pipeline.avatar_store import AvatarStore
-from pipeline.behaviour import behaviour_of
+from pipeline.avatars.store import AvatarStore
 from pipeline.config import FileMotion, RifeSettings, SessionSettings, SilenceSettings
 from pipeline.ditto.audio_features import DittoAudioFeatures, silence_rows
 from pipeline.ditto.avatar_tensors import unpack
@@ -35,11 +33,13 @@ from pipeline.ditto.put_back import put_back
 from pipeline.ditto.renderer import DittoEngines, DittoRenderer, StaleAvatarError, frame_control
 from pipeline.ditto.stages import DittoStages
 from pipeline.ditto.tail import DittoTail
-from pipeline.frames import clip_batches
-from pipeline.local_rife import LocalRife
-from pipeline.motion_diffusion import initial_carry
-from pipeline.session import run_session
-from pipeline.speech_motion import SpeechMotion
+from pipeline.mini.audio_features import CarryError
+from pipeline.mini.motion_diffusion import initial_carry
+from pipeline.rife.local import LocalRife
+from pipeline.session.behaviour import behaviour_of
+from pipeline.session.clip_session import run_session
+from pipeline.session.frames import clip_batches
+from pipeline.session.speech_motion import SpeechMotion
 from pipeline.stages import RenderRequest
 from pipeline.types import F32, AudioChunk, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 from tests.golden.support import FILL, SALT, filled, motion_info

@@ -6,11 +6,11 @@ import pytest
 
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.config import EncoderSettings
-from pipeline.encoder import EncoderError, VideoFormat, as_frame, standalone_context
-from pipeline.encoder_nvenc import nvenc_options, probe_nvenc
-from pipeline.encoder_select import EncoderSelector
-from pipeline.encoder_x264 import open_x264
-from pipeline.h264_level import h264_level
+from pipeline.media.encoder import EncoderError, VideoFormat, as_frame, standalone_context
+from pipeline.media.encoder_nvenc import nvenc_options, probe_nvenc
+from pipeline.media.encoder_select import EncoderSelector
+from pipeline.media.encoder_x264 import open_x264
+from pipeline.media.h264_level import h264_level
 from pipeline.types import Nv12Canvas
 from tests.unit.media_samples import moving_canvas, talking_canvases
 

@@ -9,7 +9,7 @@ from deployments.avatars import check_family
 from engines.weights.file import WeightsFileError
 from kernels.errors import InvalidInputError
 from pipeline.families import FAMILIES, find_family
-from pipeline.local import LocalPipeline, register_source
+from pipeline.session.local_job import LocalPipeline, register_source
 from pipeline.types import Avatar, FaceRect
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.clock import frame_count, frames_before, frames_until, motion_position, rate_of
-from pipeline.frame_slots import CARRY, Slot, fill_slots
+from pipeline.session.slots import CARRY, Slot, fill_slots
 from pipeline.types import U8, CropBatch
 
 HALF = Fraction(1, 2)

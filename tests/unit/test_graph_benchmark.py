@@ -15,10 +15,10 @@ from benchmarks import main_job
 from benchmarks.graph import decodes, first_picture_s, speech
 from benchmarks.process_memory import PeakMemory, descendants, pss_bytes
 from kernels.errors import LiveAnchorError
-from pipeline.audio_in import AudioTrack
 from pipeline.config import EncoderSettings
-from pipeline.encoder import VideoFormat
-from pipeline.fragmented_mp4 import FragmentedMp4Writer
+from pipeline.media.audio_in import AudioTrack
+from pipeline.media.encoder import VideoFormat
+from pipeline.media.fragmented_mp4 import FragmentedMp4Writer
 from pipeline.types import Nv12Canvas
 from serve_app.cli.app import app
 

@@ -22,7 +22,7 @@ from deployments.errors import DeadlineExceededError, StageLostError, StageOverl
 from deployments.graph_stages import StageHandles, call_stage, fetch_info, fetch_rife_facts, stage_info
 from deployments.placement import NoGpuError, choose_device
 from kernels.errors import InvalidInputError, LiveAnchorError
-from pipeline.rife_access import RifeFacts, check_rate
+from pipeline.rife.access import RifeFacts, check_rate
 
 
 @dataclass

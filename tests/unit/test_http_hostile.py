@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from deployments.config import PortraitSettings, SessionHostSettings
+from pipeline.avatars.portrait import PortraitLimits
 from pipeline.config import EncoderSettings
-from pipeline.portrait import PortraitLimits
-from pipeline.registration import register_bytes
+from pipeline.mini.registration import register_bytes
 from tests.unit.hostile_media import BAD_AUDIO, BAD_PICTURES, MIB, ODD_AUDIO
 from tests.unit.http_support import InProcessHost, NoFaces, Served, assert_problem, head_of, serving, wait_for, wav
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import deployments.errors
-import pipeline.results_store
+import pipeline.media.results_store
 import serve_app.http.errors
 from kernels.errors import InvalidInputError, LiveAnchorError
-from pipeline.portrait_errors import PortraitCode
+from pipeline.avatars.portrait_errors import PortraitCode
 from serve_app.http.problem_kinds import KINDS
 from serve_app.http.problem_page import problem_page
 from serve_app.http.problems import kind_of, problem_response, shown
@@ -25,12 +25,12 @@ def _all_errors(root: type[LiveAnchorError] = LiveAnchorError) -> Iterator[type[
 
 
 def test_every_code_that_callers_can_meet_is_in_the_table() -> None:
-    assert deployments.errors and pipeline.results_store and serve_app.http.errors
+    assert deployments.errors and pipeline.media.results_store and serve_app.http.errors
     packages = (
         "kernels.errors",
-        "pipeline.audio_errors",
-        "pipeline.avatar_store",
-        "pipeline.results_store",
+        "pipeline.media.audio_errors",
+        "pipeline.avatars.store",
+        "pipeline.media.results_store",
         "serve_app.http",
     )
     for one in _all_errors():

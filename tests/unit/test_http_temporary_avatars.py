@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.avatar_store import IN_USE_S
+from pipeline.avatars.store import IN_USE_S
 from serve_app.http.api import create_api
 from serve_app.http.settings import ApiSettings
 from tests.unit.http_support import InProcessHost, Served, assert_problem, running, small_avatar, wav

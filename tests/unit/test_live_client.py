@@ -21,7 +21,7 @@ from benchmarks.live_mouth import openings
 from benchmarks.live_rig import without_pauses
 from benchmarks.stamped_scene import StampedScene, clicks, is_flash, read_stamp
 from benchmarks.stamped_server import StampedServer
-from pipeline.canvas import paste
+from pipeline.session.canvas import paste
 
 
 def test_a_stamp_is_read_as_it_was_written() -> None:

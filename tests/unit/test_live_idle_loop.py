@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from kernels.errors import InvalidInputError
-from pipeline.behaviour import MINI
-from pipeline.blink_cue import blink_cue
 from pipeline.config import SessionSettings
 from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.loop_choice import LONGEST_GAP, blinking, choose_loop, longest_gap, mirrored
 from pipeline.live.settings import LiveSettings
+from pipeline.session.behaviour import MINI
+from pipeline.session.blink_cue import blink_cue
 from pipeline.types import F32
 from tests.unit.live_support import BrokenStageError, FakeClock, LiveFakeStages, fake_avatar, settle
 

@@ -14,11 +14,11 @@ from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.loop_clock import MonotonicClock
 from pipeline.live.session import LiveSession
 from pipeline.live.settings import LiveSettings
-from pipeline.local_stages import LocalStages
-from pipeline.mini import HOP_CHOICES, load_speech_stages
-from pipeline.motion_diffusion import MotionCarry
+from pipeline.mini.family import HOP_CHOICES, load_speech_stages
+from pipeline.mini.motion_diffusion import MotionCarry
+from pipeline.mini.renderer import Renderer
+from pipeline.mini.stages import LocalStages
 from pipeline.presenter import default_avatar
-from pipeline.renderer import Renderer
 from pipeline.stages import Carry, RenderRequest, StageInfo
 from pipeline.types import F32, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 from tests.unit.live_support import FakeClock, LiveFakeStages, RecordingSink, settle

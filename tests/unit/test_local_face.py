@@ -10,11 +10,11 @@ from benchmarks.decode import decode_luma, decode_rgb
 from benchmarks.held_out import labelled_sentence
 from benchmarks.local_face import LocalFace, wav_of
 from engines.mini.load import make_engines, random_networks
-from pipeline.audio_in import decode_audio
-from pipeline.local import LocalPipeline
-from pipeline.mini import make_speech_stages
+from pipeline.media.audio_in import decode_audio
+from pipeline.mini.family import make_speech_stages
+from pipeline.mini.registration import make_avatar
 from pipeline.presenter import draw_presenter
-from pipeline.registration import make_avatar
+from pipeline.session.local_job import LocalPipeline
 from training.phones import Phone
 
 
@@ -29,7 +29,7 @@ def face(tmp_path_factory: pytest.TempPathFactory) -> LocalFace:
 def random_speech(monkeypatch: pytest.MonkeyPatch) -> None:
     """Untrained networks: the path is tested, not the lips."""
     stages = make_speech_stages(make_engines(random_networks()))
-    monkeypatch.setattr("pipeline.local_stages.load_speech_stages", lambda device="cpu": stages)
+    monkeypatch.setattr("pipeline.mini.stages.load_speech_stages", lambda device="cpu": stages)
 
 
 def test_a_film_shows_every_row_of_motion(face: LocalFace, one_thread: None) -> None:

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from engines.motion_layout import EXP
-from pipeline.mini import load_speech_stages
-from pipeline.motion_diffusion import initial_carry
+from pipeline.mini.family import load_speech_stages
+from pipeline.mini.motion_diffusion import initial_carry
+from pipeline.mini.renderer import Renderer
 from pipeline.presenter import default_avatar
-from pipeline.renderer import Renderer
 from pipeline.stages import RenderRequest
 from pipeline.types import F32, Avatar, MotionChunk, Nv12RectBatch
 

@@ -13,10 +13,10 @@ from engines.mini.load import load_engines, weights_folder
 from engines.mini.motion_space import rest_motion
 from engines.mini.rig import mouth_gap
 from engines.motion_layout import EXP, unpack_motion
-from pipeline.audio_features import AudioFeatures
-from pipeline.blink_cue import blink_cue
-from pipeline.mini import make_speech_stages
-from pipeline.motion_diffusion import MotionDiffusion, initial_carry
+from pipeline.mini.audio_features import AudioFeatures
+from pipeline.mini.family import make_speech_stages
+from pipeline.mini.motion_diffusion import MotionDiffusion, initial_carry
+from pipeline.session.blink_cue import blink_cue
 from pipeline.types import F32
 
 SPEECH = Path(__file__).resolve().parents[2] / "docs" / "demo" / "speech.wav"

@@ -8,9 +8,9 @@ import pytest
 from engines.mini.load import make_engines, random_networks
 from engines.mini.motion_space import rest_motion
 from kernels.errors import InvalidInputError, ShapeError
-from pipeline.audio_features import CarryError
-from pipeline.mini import make_speech_stages
-from pipeline.motion_diffusion import MotionDiffusion, MotionItem, initial_carry
+from pipeline.mini.audio_features import CarryError
+from pipeline.mini.family import make_speech_stages
+from pipeline.mini.motion_diffusion import MotionDiffusion, MotionItem, initial_carry
 from pipeline.types import F32, FeatureRows
 
 REST: F32 = rest_motion().numpy()

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from kernels.errors import InvalidInputError, ShapeError
-from pipeline.audio_in import AudioTrack, decode_audio
 from pipeline.config import EncoderSettings
-from pipeline.encoder import EncoderError, VideoFormat, standalone_context
-from pipeline.encoder_select import EncoderSelector
-from pipeline.fragmented_mp4 import FragmentedMp4Writer
-from pipeline.mp4 import MemoryMp4Writer, PathMp4Writer
-from pipeline.mp4_pieces import PiecewiseMp4Writer
-from pipeline.muxing import MuxingError
+from pipeline.media.audio_in import AudioTrack, decode_audio
+from pipeline.media.encoder import EncoderError, VideoFormat, standalone_context
+from pipeline.media.encoder_select import EncoderSelector
+from pipeline.media.fragmented_mp4 import FragmentedMp4Writer
+from pipeline.media.mp4 import MemoryMp4Writer, PathMp4Writer
+from pipeline.media.mp4_pieces import PiecewiseMp4Writer
+from pipeline.media.muxing import MuxingError
 from tests.unit.media_samples import moving_canvas, sine, wav
 
 SETTINGS = EncoderSettings(prefer="x264")
@@ -239,7 +239,7 @@ def test_when_nvenc_does_not_open_the_file_is_made_by_x264(writer, monkeypatch):
     def refuses(*arguments):
         raise EncoderError("no session left")
 
-    monkeypatch.setattr("pipeline.encoder_select.open_nvenc", refuses)
+    monkeypatch.setattr("pipeline.media.encoder_select.open_nvenc", refuses)
     selector = EncoderSelector(lambda: None)
     data = made(writer(VideoFormat(96, 64, 25), tone(16_000), EncoderSettings(), selector), 25)
     with av.open(io.BytesIO(data)) as file:

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
-from pipeline.portrait import STUDIO_GREY, PortraitLimits, decode_portrait
-from pipeline.portrait_errors import PortraitError
-from pipeline.portrait_header import claimed_size, sniff
+from pipeline.avatars.portrait import STUDIO_GREY, PortraitLimits, decode_portrait
+from pipeline.avatars.portrait_errors import PortraitError
+from pipeline.avatars.portrait_header import claimed_size, sniff
 
 
 def _scene(width: int = 160, height: int = 200) -> Image.Image:

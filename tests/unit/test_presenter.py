@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from kernels.errors import InvalidInputError
-from pipeline.avatar_store import AvatarStore
+from pipeline.avatars.store import AvatarStore
+from pipeline.mini.registration import make_avatar
 from pipeline.presenter import PresenterDrawing, avatar, default_avatar, draw_presenter
 from pipeline.presenter.template import landmarks_on
-from pipeline.registration import make_avatar
 from tests.unit.face_support import face_mesh
 
 CPU_SECONDS = 8.0

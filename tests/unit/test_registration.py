@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from engines.face.mesh import FaceMesh
-from pipeline.avatar_bundle import check_avatar, content_id
-from pipeline.face_crop import CROP_OVER_FACE, CropSquare, crop_square, cut_crop, fit_canvas, soft_mask
-from pipeline.portrait_errors import PortraitError
+from pipeline.avatars.bundle import check_avatar, content_id
+from pipeline.avatars.face_crop import CROP_OVER_FACE, CropSquare, crop_square, cut_crop, fit_canvas, soft_mask
+from pipeline.avatars.portrait_errors import PortraitError
+from pipeline.avatars.video_still import best_stills
+from pipeline.mini.registration import make_avatar, register_file, register_portrait, register_video
 from pipeline.presenter.template import landmarks_on
-from pipeline.registration import make_avatar, register_file, register_portrait, register_video
 from pipeline.types import Avatar, FaceRect
-from pipeline.video_still import best_stills
 from tests.unit.face_support import face_mesh, paste_presenter, presenter, studio
 
 U8 = NDArray[np.uint8]
@@ -337,12 +337,12 @@ def test_videos_that_cannot_be_used(mesh: FaceMesh, monkeypatch: pytest.MonkeyPa
         with pytest.raises(PortraitError) as caught:
             register_video(data, mesh)
         assert caught.value.code == code, caught.value
-    monkeypatch.setattr("pipeline.video_still.MAX_VIDEO_BYTES", len(good) - 1)
+    monkeypatch.setattr("pipeline.avatars.video_still.MAX_VIDEO_BYTES", len(good) - 1)
     with pytest.raises(PortraitError) as caught:
         register_video(good, mesh)
     assert caught.value.code == "portrait_too_large"
-    monkeypatch.setattr("pipeline.video_still.MAX_VIDEO_BYTES", len(good))
-    monkeypatch.setattr("pipeline.video_still.MAX_FRAME_PIXELS", 360 * 640 - 1)
+    monkeypatch.setattr("pipeline.avatars.video_still.MAX_VIDEO_BYTES", len(good))
+    monkeypatch.setattr("pipeline.avatars.video_still.MAX_FRAME_PIXELS", 360 * 640 - 1)
     with pytest.raises(PortraitError) as caught:
         register_video(good, mesh)
     assert caught.value.code == "portrait_too_large"
@@ -356,7 +356,7 @@ def test_a_video_of_two_people_says_so(mesh: FaceMesh) -> None:
 
 
 def test_closed_eyes_are_refused(mesh: FaceMesh, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.face_choice.eye_openness", lambda points: 0.05)
+    monkeypatch.setattr("pipeline.avatars.face_choice.eye_openness", lambda points: 0.05)
     with pytest.raises(PortraitError) as caught:
         register_portrait(presenter().rgb, mesh)
     assert caught.value.code == "portrait_eyes_closed"

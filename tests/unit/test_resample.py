@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kernels.errors import InvalidInputError, ShapeError
-from pipeline.resample import StreamingResampler, resample
+from pipeline.media.resample import StreamingResampler, resample
 
 
 @pytest.mark.parametrize("rate_hz", [8_000, 22_050, 44_100, 48_000, 192_000])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.results_store import (
+from pipeline.media.results_store import (
     TOMBSTONE_S,
     ResultExpiredError,
     ResultNotFoundError,

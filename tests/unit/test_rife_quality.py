@@ -9,9 +9,9 @@ from benchmarks.frame_similarity import IDENTICAL_DB, luma_of, psnr_db, ssim
 from benchmarks.rife_quality import blend, busiest, inside, measure, mouth_box_of, records_of, repeat, sheet
 from benchmarks.run_info import describe_run
 from kernels.errors import ShapeError
-from pipeline.mouth_box import MouthBox
+from pipeline.media.compare.mouth_box import MouthBox
+from pipeline.mini.registration import make_avatar
 from pipeline.presenter import draw_presenter
-from pipeline.registration import make_avatar
 
 BOX = MouthBox(4, 4, 24, 20)
 

@@ -16,7 +16,7 @@ from deployments.rife import RifeReplica
 from kernels.errors import InvalidInputError
 from pipeline.config import RifeSettings
 from pipeline.presenter import default_avatar
-from pipeline.rife_access import RifeFacts, check_rate
+from pipeline.rife.access import RifeFacts, check_rate
 from pipeline.stages import RifeRequest
 from pipeline.types import CROP_SIZE, CropBatch
 from serve_app.config import load_config
@@ -53,7 +53,7 @@ def test_without_weights_it_says_which_and_sessions_at_25_run_on(
 
 def test_the_embedded_network_makes_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     avatar = default_avatar()
-    monkeypatch.setattr("pipeline.avatar_store.AvatarStore.get", lambda self, avatar_id: avatar)
+    monkeypatch.setattr("pipeline.avatars.store.AvatarStore.get", lambda self, avatar_id: avatar)
     one = replica(allow_cpu=True, network="mini")
     assert one.facts() == RifeFacts(True, "", "rife/mini", "cpu")
 

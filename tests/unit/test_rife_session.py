@@ -16,20 +16,20 @@ import torch
 
 from engines.motion_layout import MOTION_DIM
 from kernels.errors import InvalidInputError
-from pipeline.audio_in import decode_audio
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.tail import Body, DittoTail, body_at
-from pipeline.drawing import ChunkDrawer
-from pipeline.frames import clip_batches
-from pipeline.generate import generate_file
-from pipeline.local_rife import LocalRife, MakeTail
-from pipeline.local_stages import LocalStages
+from pipeline.media.audio_in import decode_audio
+from pipeline.mini.stages import LocalStages
 from pipeline.presenter import default_avatar
-from pipeline.rife import Rife
-from pipeline.session import run_session
+from pipeline.rife.local import LocalRife, MakeTail
+from pipeline.rife.stage import Rife
+from pipeline.session.clip_session import run_session
+from pipeline.session.drawing import ChunkDrawer
+from pipeline.session.frames import clip_batches
+from pipeline.session.generate import generate_file
+from pipeline.session.tail import Placed
 from pipeline.stages import RifeRequest, StageInfo
-from pipeline.tail import Placed
 from pipeline.types import F32, AudioChunk, Avatar, MotionChunk, Nv12RectBatch
 from tests.unit.ditto_avatar_support import video_avatar
 from tests.unit.fake_stages import HOP, FakeCrops, FakeStages

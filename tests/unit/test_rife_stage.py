@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
-from pipeline.rife import Rife, RifeItem
+from pipeline.rife.stage import Rife, RifeItem
+from pipeline.session.tail import Placed, StillTail, empty_batch
 from pipeline.stages import RifeRequest
-from pipeline.tail import Placed, StillTail, empty_batch
 from pipeline.types import CROP_SIZE, U8, Avatar, CropBatch, FaceRect, Nv12RectBatch
 from tests.unit.rife_support import MeanInterpolator
 
@@ -154,8 +154,8 @@ def test_probe_sees_a_network_that_answers_nonsense() -> None:
 
 
 def test_the_still_tail_is_the_renderer_s() -> None:
+    from pipeline.mini.renderer import Renderer
     from pipeline.presenter import default_avatar
-    from pipeline.renderer import Renderer
     from pipeline.stages import RenderRequest
     from pipeline.types import MotionChunk
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pipeline.config import SessionSettings, SilenceSettings
-from pipeline.idle_fade import EXP_FADE_FRAMES, POSE_FADE_FRAMES, IdleFade
-from pipeline.idle_motion import idle_motion
-from pipeline.session import rechunk, run_session, stride_two
-from pipeline.speech_motion import SpeechMotion
+from pipeline.session.clip_session import rechunk, run_session, stride_two
+from pipeline.session.idle_fade import EXP_FADE_FRAMES, POSE_FADE_FRAMES, IdleFade
+from pipeline.session.idle_motion import idle_motion
+from pipeline.session.speech_motion import SpeechMotion
 from pipeline.types import F32, AudioChunk, MotionChunk, Nv12RectBatch
 from tests.unit.fake_stages import HOP, SPOKEN, FakeStages
 

@@ -14,8 +14,8 @@ import pytest
 from deployments.avatars import open_avatar_store
 from deployments.mirrored_avatars import MirroredAvatarStore
 from kernels.errors import InvalidInputError
-from pipeline.avatar_store import AvatarNotFoundError, AvatarStore
-from pipeline.registration import make_avatar
+from pipeline.avatars.store import AvatarNotFoundError, AvatarStore
+from pipeline.mini.registration import make_avatar
 from pipeline.store_error import StoreUnreachableError
 from pipeline.types import Avatar
 
@@ -104,7 +104,7 @@ def test_damage_on_the_way_is_found(tmp_path: Path, avatar: Avatar) -> None:
     data = bytearray(fs.cat_file(path))
     data[-1] ^= 1
     fs.pipe_file(path, bytes(data))
-    from pipeline.avatar_manifest import BundleError
+    from pipeline.avatars.manifest import BundleError
 
     with pytest.raises(BundleError, match="arrays.safetensors"):
         machine(tmp_path, "b").get(avatar.avatar_id)

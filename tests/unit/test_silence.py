@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pipeline.config import SilenceSettings
-from pipeline.silence import SilenceGate, frame_rms
+from pipeline.session.silence import SilenceGate, frame_rms
 
 
 def test_rms_of_a_sine_is_its_amplitude_over_root_two_and_dc_does_not_count() -> None:

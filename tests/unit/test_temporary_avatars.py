@@ -17,9 +17,9 @@ import structlog
 from deployments.avatars import Avatars
 from deployments.avatars_in_use import BEAT_S, TIDY_S, AvatarsInUse
 from deployments.mirrored_avatars import MirroredAvatarStore
-from pipeline import avatar_store
-from pipeline.avatar_manifest import BundleError
-from pipeline.avatar_store import IN_USE_S, STALE_AFTER_S, TEMPORARY_FOLDER, AvatarNotFoundError, AvatarStore
+from pipeline.avatars import store as avatar_store
+from pipeline.avatars.manifest import BundleError
+from pipeline.avatars.store import IN_USE_S, STALE_AFTER_S, TEMPORARY_FOLDER, AvatarNotFoundError, AvatarStore
 from pipeline.store_error import StoreUnreachableError
 from pipeline.types import Avatar
 from tests.unit.http_support import small_avatar

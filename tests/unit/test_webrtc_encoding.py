@@ -15,9 +15,9 @@ import pytest
 
 from kernels.errors import LiveAnchorError
 from pipeline.config import EncoderSettings
-from pipeline.encoder import EncoderError, VideoFormat
-from pipeline.encoder_select import EncoderSelector
 from pipeline.live.contracts import VideoTick, VoiceTick
+from pipeline.media.encoder import EncoderError, VideoFormat
+from pipeline.media.encoder_select import EncoderSelector
 from pipeline.types import Nv12Canvas, Nv12Rect
 from pipeline.webrtc.encoder_thread import EncoderThread
 from pipeline.webrtc.live_video import LiveVideo

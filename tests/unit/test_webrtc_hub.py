@@ -9,9 +9,9 @@ import pytest
 
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.config import EncoderSettings
-from pipeline.encoder_select import EncoderSelector
 from pipeline.live.contracts import LiveEvent, VideoTick, VoiceTick
 from pipeline.live.settings import RtcSettings
+from pipeline.media.encoder_select import EncoderSelector
 from pipeline.types import Nv12Canvas
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.packets import QueueClosed

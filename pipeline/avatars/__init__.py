@@ -1,0 +1,1 @@
+"""Avatars: portraits and their checks, bundles on disk, the store."""

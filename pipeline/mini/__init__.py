@@ -1,0 +1,1 @@
+"""The family `mini`: its stages and its registration."""

@@ -1,0 +1,131 @@
+"""A picture or a short video -> an `Avatar` of the family `mini`.
+
+The canvas is the picture itself, at full resolution up to 1080x1920 (1920x1080 when wider than high); only the face crop is
+worked at 512x512. A video gives its best still frame: **`mini` animates that frame, it does not replay the video.**
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.face.mesh import FaceMesh
+from pipeline.avatars.bundle import check_avatar, content_id
+from pipeline.avatars.face_choice import choose_face
+from pipeline.avatars.face_crop import crop_square, cut_crop, fit_canvas, soft_mask
+from pipeline.avatars.portrait import DEFAULT_LIMITS, PortraitLimits, decode_portrait
+from pipeline.avatars.portrait_errors import PortraitError
+from pipeline.avatars.portrait_header import sniff
+from pipeline.avatars.video_still import best_stills
+from pipeline.types import Avatar
+
+F32 = NDArray[np.float32]
+U8 = NDArray[np.uint8]
+
+FAMILY: Final = "mini"
+VIDEO_KINDS: Final = ("MP4", "MKV")
+_SNIFF_BYTES: Final = 64
+
+
+def register_portrait(
+    picture: U8 | bytes, face_mesh: FaceMesh, name: str = "", limits: PortraitLimits = DEFAULT_LIMITS
+) -> Avatar:
+    """Make a presenter of a portrait.
+
+    Args:
+        picture: A JPEG, PNG or WebP file, or decoded pixels uint8 (H, W, 3), RGB, upright.
+        face_mesh: The networks.
+        name: For people; it is not part of the identity.
+        limits: What to accept of a file.
+
+    Returns:
+        The avatar. `canvas_rgb` is the still picture, untouched where it needed no scaling; `tensors` holds `crop_rgb` and
+        `landmarks` (see `pipeline.types.Avatar`).
+
+    Raises:
+        PortraitError: Its `code` says why.
+    """
+    rgb = decode_portrait(picture, limits) if isinstance(picture, bytes) else picture
+    canvas = fit_canvas(rgb)
+    return make_avatar(canvas, choose_face(canvas, face_mesh).landmarks, name)
+
+
+def register_video(video: Path | bytes, face_mesh: FaceMesh, name: str = "") -> Avatar:
+    """Make a presenter of the best still frame of a short video; see `pipeline.avatars.video_still` for what is best.
+
+    Args:
+        video: An MP4/MOV or WebM/Matroska file of at most 60 s, or its content.
+        face_mesh: The networks.
+        name: For people; it is not part of the identity.
+
+    Raises:
+        PortraitError: No frame can be used; its `code` says why (of the best frame).
+    """
+    first_error: PortraitError | None = None
+    for still in best_stills(video, face_mesh):
+        try:
+            return register_portrait(still.rgb, face_mesh, name)
+        except PortraitError as error:
+            first_error = first_error or error
+    raise first_error or PortraitError("portrait_no_face", "no frame", "a face", "no frame of the video shows a face")
+
+
+def register_file(path: Path, face_mesh: FaceMesh, name: str = "", limits: PortraitLimits = DEFAULT_LIMITS) -> Avatar:
+    """Make a presenter of a picture or a video, told apart by content, never by the file's name.
+
+    Raises:
+        PortraitError: Its `code` says why.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            kind = sniff(stream.read(_SNIFF_BYTES))
+            if kind in VIDEO_KINDS:
+                return register_video(path, face_mesh, name)
+            stream.seek(0)
+            data = stream.read(min(size, limits.max_bytes) + 1)
+    except OSError as error:
+        detail = f"{path.name} cannot be read ({error.strerror})"
+        raise PortraitError("portrait_unreadable", "an unreadable file", "a picture or a video", detail) from error
+    return register_portrait(data, face_mesh, name, limits)
+
+
+def register_bytes(data: bytes, face_mesh: FaceMesh, name: str = "", limits: PortraitLimits = DEFAULT_LIMITS) -> Avatar:
+    """Make a presenter of an uploaded picture or video, told apart by content.
+
+    Raises:
+        PortraitError: Its `code` says why.
+    """
+    if sniff(data[:_SNIFF_BYTES]) in VIDEO_KINDS:
+        return register_video(data, face_mesh, name)
+    return register_portrait(data, face_mesh, name, limits)
+
+
+def make_avatar(canvas_rgb: U8, landmarks: F32, name: str = "") -> Avatar:
+    """An avatar from a canvas and landmarks that are known already (drawn presenters, other detectors).
+
+    Args:
+        canvas_rgb: uint8 (H, W, 3), both sides even, at most 1920.
+        landmarks: float32 (468, 3), canvas pixels, z away from the viewer.
+        name: For people.
+
+    Raises:
+        ShapeError: An array has the wrong shape or type.
+    """
+    square = crop_square(landmarks)
+    avatar = Avatar(
+        avatar_id="",
+        family=FAMILY,
+        name=name,
+        canvas_rgb=canvas_rgb,
+        rect=square.rect(canvas_rgb.shape[1], canvas_rgb.shape[0]),
+        crop_to_canvas=square.to_canvas(),
+        mask=soft_mask(),
+        tensors={"crop_rgb": cut_crop(canvas_rgb, square), "landmarks": square.to_crop(landmarks)},
+    )
+    check_avatar(avatar)
+    return replace(avatar, avatar_id=content_id(avatar))

@@ -1,0 +1,93 @@
+"""The renderer stage of `mini`: motion -> face crops -> the NV12 rectangle of the canvas (the tail included)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from engines.mini.mesh_renderer import MeshFace, MeshRenderer
+from kernels.nv12.composite import CompositePlan, composite_nv12
+from pipeline.bounded_cache import BoundedCache
+from pipeline.session.cadence import at_rate
+from pipeline.session.tail import DEFAULT_CACHE_BYTES, crop_batch, plan_of
+from pipeline.stages import RenderRequest
+from pipeline.types import MOTION_FPS, Avatar, CropBatch, Nv12RectBatch
+
+
+@dataclass(frozen=True)
+class PreparedFace:
+    """One avatar, ready to draw: its mesh and its tail."""
+
+    avatar: Avatar
+    face: MeshFace
+    plan: CompositePlan
+
+    @property
+    def size_bytes(self) -> int:
+        """What the preparation holds in memory."""
+        return self.face.nbytes + self.plan.nbytes + self.avatar.canvas_rgb.nbytes + self.avatar.mask.nbytes
+
+
+class Renderer:
+    """Draws chunks of any session; keeps nothing but prepared faces.
+
+    Args:
+        load_avatar: Id -> avatar; raises a typed error for an unknown id.
+        device: Where the mesh is warped.
+        cache_bytes: Bound on the prepared faces kept.
+    """
+
+    def __init__(
+        self, load_avatar: Callable[[str], Avatar], device: str = "cpu", cache_bytes: int = DEFAULT_CACHE_BYTES
+    ) -> None:
+        self._load_avatar = load_avatar
+        self._mesh = MeshRenderer(device)
+        self._faces: BoundedCache[tuple[str, str], PreparedFace] = BoundedCache(cache_bytes, lambda f: f.size_bytes)
+
+    def prepare(self, avatar_id: str, colour: str) -> PreparedFace:
+        """The prepared face of an avatar, from the cache or made now (under a second)."""
+        return self._faces.get_or_build((avatar_id, colour), lambda: self._prepare(avatar_id, colour))
+
+    def warm_avatars(self) -> list[str]:
+        """Ids of the avatars that are prepared now."""
+        return sorted({avatar_id for avatar_id, _ in self._faces.keys()})
+
+    def render(self, request: RenderRequest) -> Nv12RectBatch:
+        """Draw one chunk.
+
+        Args:
+            request: n frames of motion.
+
+        Returns:
+            n frames at 25 frames/s, 2 n at 50, those of the chunk's time at 59.94 (in between in motion space).
+
+        Raises:
+            ShapeError: Motion of the wrong shape.
+            LiveAnchorError: The avatar cannot be loaded.
+        """
+        prepared = self.prepare(request.avatar_id, request.colour)
+        motion = request.motion.motion
+        if request.fps != MOTION_FPS:
+            motion = at_rate(motion, request.motion.first_frame, request.following, request.fps)
+        crops = self._mesh.render(prepared.face, torch.from_numpy(motion))
+        y_planes, uv_planes = composite_nv12(crops, prepared.plan)  # on the crops' own device
+        return Nv12RectBatch(prepared.avatar.rect, y_planes.cpu().numpy(), uv_planes.cpu().numpy())
+
+    def crops(self, request: RenderRequest) -> CropBatch:
+        """The face crops alone, one per frame of motion, for the stage that interpolates pictures; see `render`."""
+        prepared = self.prepare(request.avatar_id, request.colour)
+        drawn = self._mesh.render(prepared.face, torch.from_numpy(request.motion.motion))
+        return crop_batch(drawn.cpu().numpy(), request)
+
+    def _prepare(self, avatar_id: str, colour: str) -> PreparedFace:
+        avatar = self._load_avatar(avatar_id)
+        return PreparedFace(
+            avatar=avatar,
+            face=self._mesh.prepare(
+                np.asarray(avatar.tensors["crop_rgb"], np.uint8), np.asarray(avatar.tensors["landmarks"], np.float32)
+            ),
+            plan=plan_of(avatar, colour),
+        )

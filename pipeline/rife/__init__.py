@@ -1,0 +1,1 @@
+"""Frame interpolation as a stage, for every family."""

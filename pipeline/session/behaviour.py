@@ -1,0 +1,76 @@
+"""What a session must know of an avatar's family: how its face idles, and how its speech begins."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from engines.mini.motion_space import rest_motion
+from pipeline.mini.motion_diffusion import initial_carry
+from pipeline.session.idle_motion import idle_motion
+from pipeline.stages import Carry
+from pipeline.types import F32, Avatar
+
+
+class MotionBehaviour(Protocol):
+    """One avatar's motion outside the neural stages. Pure functions: nothing is kept of a session."""
+
+    @property
+    def template_frames(self) -> int:
+        """Frames of the avatar's own video, played to and fro from frame 0 on; 0: a still picture."""
+        ...
+
+    def rest(self) -> F32:
+        """Motion (265,) of the avatar's still picture."""
+        ...
+
+    def idle(self, seed: int, first_frame: int, n_frames: int) -> F32:
+        """Motion of the silent face, float32 (n_frames, 265); `first_frame` may be negative."""
+        ...
+
+    def start(
+        self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None, hop_frames: int = 0
+    ) -> Carry:
+        """The carry of speech that starts now.
+
+        Args:
+            seed: Session seed.
+            history: float32 (n, 265), motion shown so far, newest last.
+            first_frame: Index of the first frame to be made.
+            epoch: Session epoch.
+            prepared: What the motion stage answered at set-up, where the family has one.
+            hop_frames: One of `StageInfo.hop_choices`; 0: the stage's own hop.
+        """
+        ...
+
+
+class MiniBehaviour:
+    """Of the family `mini`: the same for every avatar."""
+
+    template_frames = 0
+
+    def rest(self) -> F32:
+        """See `MotionBehaviour`."""
+        rest: F32 = rest_motion().numpy()
+        return rest
+
+    def idle(self, seed: int, first_frame: int, n_frames: int) -> F32:
+        """See `MotionBehaviour`."""
+        return idle_motion(seed, first_frame, n_frames)
+
+    def start(
+        self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None, hop_frames: int = 0
+    ) -> Carry:
+        """See `MotionBehaviour`; `mini` has no set-up."""
+        return initial_carry(seed=seed, history=history, first_frame=first_frame, epoch=epoch, hop_frames=hop_frames)
+
+
+MINI = MiniBehaviour()
+
+
+def behaviour_of(avatar: Avatar) -> MotionBehaviour:
+    """The behaviour of an avatar's family."""
+    if avatar.family == "ditto":
+        from pipeline.ditto.behaviour import ditto_behaviour
+
+        return ditto_behaviour(avatar)
+    return MINI
