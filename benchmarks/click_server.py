@@ -16,8 +16,8 @@ from pydantic import BaseModel
 
 from benchmarks.click_stages import ClickStages, grey_card
 from deployments.config import SessionHostSettings
-from deployments.live_calls import LiveOffer
-from deployments.live_sessions import LiveSessions
+from deployments.host.live_calls import LiveOffer
+from deployments.host.live_sessions import LiveSessions
 from pipeline.live.contracts import Drive
 from pipeline.stages import Stages
 

@@ -18,11 +18,11 @@ from pydantic import BaseModel
 
 from benchmarks.graph import CHUNK_FRAMES, Job, first_picture_s
 from deployments.config import SessionHostSettings
-from deployments.file_job import prepare_job, run_job
-from deployments.jobs import FileJob, JobBytes
-from deployments.live_calls import LiveOffer
-from deployments.live_sessions import LiveSessions
-from deployments.payload import Payload
+from deployments.graph.payload import Payload
+from deployments.host.file_job import prepare_job, run_job
+from deployments.host.jobs import FileJob, JobBytes
+from deployments.host.live_calls import LiveOffer
+from deployments.host.live_sessions import LiveSessions
 from pipeline.config import EncoderSettings, SessionSettings
 from pipeline.families import LocalStageSet, find_family
 from pipeline.live.contracts import Drive

@@ -21,8 +21,8 @@ import yaml
 
 from benchmarks.graph import Job, run_job
 from benchmarks.live_rig import ClientProcess
-from deployments.calls import StageStats
 from deployments.config import DEPLOYMENT_NAMES, STAGE_NAMES
+from deployments.graph.calls import StageStats
 from kernels.errors import LiveAnchorError
 from serve_app.cluster import Cluster, free_port, submit, wait_until_running
 from serve_app.declare import APP_NAME
@@ -234,7 +234,7 @@ def cap_in_a_worker(share: float) -> dict[str, Any]:
         def run(self) -> dict[str, Any]:
             from benchmarks.shared_gpu_worker import allocate_beyond
             from deployments.config import ModelSettings
-            from deployments.placement import assigned_gpu_share, gpu_memory, take_place
+            from deployments.graph.placement import assigned_gpu_share, gpu_memory, take_place
 
             device, own = take_place(ModelSettings()), assigned_gpu_share()
             if device != "cuda":

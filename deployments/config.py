@@ -24,8 +24,8 @@ DEPLOYMENT_NAMES = {
 }
 """Settings field -> name of the Ray Serve deployment."""
 
-AFFINITY_ROUTER = "deployments.avatar_router:AvatarRouter"
-GPU_POLICY = "deployments.scaling:as_many_as_fit"
+AFFINITY_ROUTER = "deployments.graph.avatar_router:AvatarRouter"
+GPU_POLICY = "deployments.graph.scaling:as_many_as_fit"
 
 
 class BatchSettings(Settings):

@@ -7,12 +7,12 @@ from typing import Any
 from ray import serve
 from ray.serve import Application
 
-from deployments.audio_features import AudioFeaturesReplica
 from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES
-from deployments.motion_diffusion import MotionDiffusionReplica
-from deployments.renderer import RendererReplica
-from deployments.rife import RifeReplica
-from deployments.session_host import SessionHostReplica
+from deployments.graph.audio_features import AudioFeaturesReplica
+from deployments.graph.motion_diffusion import MotionDiffusionReplica
+from deployments.graph.renderer import RendererReplica
+from deployments.graph.rife import RifeReplica
+from deployments.host.session_host import SessionHostReplica
 from serve_app.config import AppConfig
 from serve_app.http.ingress import IngressReplica
 

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Mount
 
-from deployments.errors import plain
+from deployments.graph.errors import plain
 from kernels.errors import InvalidInputError, LiveAnchorError
 from serve_app.http.context import request_id_of, route_of
 from serve_app.http.metrics import HttpMetrics

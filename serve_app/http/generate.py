@@ -10,7 +10,7 @@ from typing import Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from deployments.jobs import JobStarted
+from deployments.host.jobs import JobStarted
 from pipeline.media.results_store import StoredResult
 from serve_app.http.context import request_id_of, route_of
 from serve_app.http.disconnect import until_disconnect

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from deployments.calls import StageStats
-from deployments.jobs import FileJob, HostStats, JobEvent, JobProgress
+from deployments.graph.calls import StageStats
+from deployments.host.jobs import FileJob, HostStats, JobEvent, JobProgress
 from pipeline.avatars.store import AvatarSummary
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from deployments.live_calls import LiveOffer
+from deployments.host.live_calls import LiveOffer
 from pipeline.live.contracts import Drive
 from serve_app.http.disconnect import until_disconnect
 from serve_app.http.live_fields import candidates_body, candidates_of, offer_body, offer_of

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from deployments.live_calls import NumberedEvent
+from deployments.host.live_calls import NumberedEvent
 from kernels.errors import InvalidInputError, LiveAnchorError
 from serve_app.http.live_host import LiveHost
 from serve_app.http.openapi import problems

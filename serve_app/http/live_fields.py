@@ -47,7 +47,7 @@ _UFRAG: Final = re.compile(r"^a=ice-ufrag:(\S{1,256})", re.MULTILINE)
 
 @dataclass(frozen=True)
 class OfferForm:
-    """What a client asked for; see `deployments.live_calls.LiveOffer`."""
+    """What a client asked for; see `deployments.host.live_calls.LiveOffer`."""
 
     sdp: str
     avatar_id: str | None

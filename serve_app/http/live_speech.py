@@ -14,8 +14,8 @@ from fastapi import APIRouter, Request, WebSocket
 from pydantic import BaseModel, Field
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
-from deployments.errors import plain
-from deployments.live_errors import SessionEndedError
+from deployments.graph.errors import plain
+from deployments.host.live_errors import SessionEndedError
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.media.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
 from pipeline.types import F32, SAMPLE_RATE_HZ

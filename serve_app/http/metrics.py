@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from deployments.calls import Distribution, StageStats
-from deployments.jobs import HostStats
+from deployments.graph.calls import Distribution, StageStats
+from deployments.host.jobs import HostStats
 
 LATENCY_BOUNDARIES_MS: Final = (
     5.0,

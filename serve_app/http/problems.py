@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from deployments.live_errors import SessionEndedError
+from deployments.host.live_errors import SessionEndedError
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.live.contracts import EndReason
 from serve_app.http.errors import RangeError

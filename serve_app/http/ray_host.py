@@ -11,10 +11,10 @@ from ray.exceptions import RayActorError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
-from deployments.calls import StageStats
-from deployments.crops_in_work import give_up
-from deployments.errors import NotReadyError, StageLostError, StageOverloadedError, plain
-from deployments.jobs import FileJob, HostStats, JobBytes, JobEvent, JobProgress
+from deployments.graph.calls import StageStats
+from deployments.graph.crops_in_work import give_up
+from deployments.graph.errors import NotReadyError, StageLostError, StageOverloadedError, plain
+from deployments.host.jobs import FileJob, HostStats, JobBytes, JobEvent, JobProgress
 from kernels.errors import LiveAnchorError
 from pipeline.avatars.store import AvatarSummary
 

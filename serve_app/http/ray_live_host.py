@@ -13,11 +13,11 @@ from ray.exceptions import RayActorError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
-from deployments.crops_in_work import give_up
-from deployments.direct_call import DirectCall, ReplicaGoneError
-from deployments.errors import NotReadyError, StageLostError, StageOverloadedError, plain
-from deployments.live_calls import Interrupted, LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent, Spoken
-from deployments.live_errors import NoCapacityError, SessionLostError
+from deployments.graph.crops_in_work import give_up
+from deployments.graph.direct_call import DirectCall, ReplicaGoneError
+from deployments.graph.errors import NotReadyError, StageLostError, StageOverloadedError, plain
+from deployments.host.live_calls import Interrupted, LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent, Spoken
+from deployments.host.live_errors import NoCapacityError, SessionLostError
 from kernels.errors import LiveAnchorError
 from pipeline.types import F32
 

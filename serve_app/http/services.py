@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
-from deployments.counted import counted
-from deployments.errors import StageLostError
-from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobStarted
-from deployments.payload import Payload
+from deployments.graph.errors import StageLostError
+from deployments.graph.payload import Payload
+from deployments.host.counted import counted
+from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobStarted
 from pipeline.avatars.store import IN_USE_S, AvatarSummary
 from pipeline.media.results_store import ResultsStore
 from serve_app.http.capacity import Hold, JobGate, UploadBudget

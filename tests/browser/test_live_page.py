@@ -18,8 +18,8 @@ from PIL import Image
 from websockets.exceptions import ConnectionClosed
 
 from benchmarks.aperture import ApertureMeter
-from deployments.errors import StageFailedError, StageLostError
-from deployments.live_errors import (
+from deployments.graph.errors import StageFailedError, StageLostError
+from deployments.host.live_errors import (
     NoCapacityError,
     SessionEndedError,
     SessionLostError,

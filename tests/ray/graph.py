@@ -23,8 +23,8 @@ from ray.exceptions import RayActorError, RayError
 from ray.serve.exceptions import DeploymentUnavailableError
 from ray.util.state.exception import RayStateApiException
 
-from deployments.calls import StageStats
-from deployments.jobs import HostStats
+from deployments.graph.calls import StageStats
+from deployments.host.jobs import HostStats
 from kernels.errors import LiveAnchorError
 from serve_app.cluster import Cluster, ServiceFailedError, details, submit
 from serve_app.declare import APP_NAME

@@ -13,8 +13,8 @@ import av
 import httpx
 import pytest
 
-from deployments.jobs import FileJob, JobBytes, JobDone
-from deployments.payload import Payload
+from deployments.graph.payload import Payload
+from deployments.host.jobs import FileJob, JobBytes, JobDone
 from pipeline.config import FileMotion, SessionSettings
 from tests.ray.conftest import START_S
 from tests.ray.graph import Graph, speech_wav, wait_for

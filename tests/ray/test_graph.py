@@ -69,7 +69,7 @@ def test_batched_calls_equal_single_ones(graph: Graph, local_stages: Any) -> Non
     """Six sessions at once: motion within 1e-5 relative (by norm), pixels within one level of the same calls alone."""
     from ray import serve
 
-    from deployments.calls import CallContext
+    from deployments.graph.calls import CallContext
     from engines.motion_layout import EXP, PITCH, ROLL, SCALE, TRANSLATION
     from pipeline.mini.motion_diffusion import initial_carry
     from pipeline.session.idle_motion import idle_motion

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from deployments.live_calls import Interrupted, LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent, Spoken
-from deployments.live_errors import (
+from deployments.host.live_calls import Interrupted, LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent, Spoken
+from deployments.host.live_errors import (
     AudioInUseError,
     NoCapacityError,
     SessionEndedError,

@@ -19,12 +19,12 @@ import numpy as np
 import uvicorn
 from fastapi import FastAPI
 
-from deployments.avatars_in_use import AvatarsInUse
-from deployments.calls import Distribution, StageStats
 from deployments.config import SessionHostSettings
-from deployments.errors import NotReadyError
-from deployments.file_job import prepare_job, run_job
-from deployments.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
+from deployments.graph.calls import Distribution, StageStats
+from deployments.graph.errors import NotReadyError
+from deployments.host.avatars_in_use import AvatarsInUse
+from deployments.host.file_job import prepare_job, run_job
+from deployments.host.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
 from pipeline.avatars.store import AvatarStore, AvatarSummary
 from pipeline.config import EncoderSettings
 from pipeline.mini.registration import make_avatar, register_bytes

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from deployments.config import SessionHostSettings
-from deployments.live_calls import LiveAnswer, LiveHostStats, LiveOffer
-from deployments.live_sessions import LiveSessions
+from deployments.host.live_calls import LiveAnswer, LiveHostStats, LiveOffer
+from deployments.host.live_sessions import LiveSessions
 from pipeline.stages import Stages
 from pipeline.types import Avatar
 

@@ -1,4 +1,4 @@
-"""The router between Ray Serve and `deployments.affinity`: whose calls it orders, and by what."""
+"""The router between Ray Serve and `deployments.graph.affinity`: whose calls it orders, and by what."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("ray.serve")
 
-from deployments.affinity import preference
-from deployments.avatar_router import AvatarRouter
+from deployments.graph.affinity import preference
+from deployments.graph.avatar_router import AvatarRouter
 from pipeline.stages import RenderRequest
 from pipeline.types import MotionChunk
 

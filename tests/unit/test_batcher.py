@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from deployments.batcher import Batcher
-from deployments.errors import DeadlineExceededError, StageFailedError, StageOverloadedError, StaleEpochError
+from deployments.graph.batcher import Batcher
+from deployments.graph.errors import DeadlineExceededError, StageFailedError, StageOverloadedError, StaleEpochError
 from kernels.errors import InvalidInputError, LiveAnchorError
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deployments.batcher import Batcher
-from deployments.errors import StaleEpochError
+from deployments.graph.batcher import Batcher
+from deployments.graph.errors import StaleEpochError
 from pipeline.config import SilenceSettings
 from pipeline.ditto.audio_features import DittoAudioFeatures
 from pipeline.ditto.motion_diffusion import DittoMotionCarry, DittoMotionItem

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from deployments.event_log import KEPT, EventLog
-from deployments.live_calls import NumberedEvent
+from deployments.host.event_log import KEPT, EventLog
+from deployments.host.live_calls import NumberedEvent
 from pipeline.live.contracts import LiveEvent
 
 

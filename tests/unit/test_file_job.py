@@ -22,10 +22,10 @@ from ray.serve._private.common import DeploymentID
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, RayServeException
 
 from deployments.config import SessionHostSettings
-from deployments.errors import NotReadyError, StageLostError, StageOverloadedError
-from deployments.file_job import PreparedJob, prepare_job, run_job
-from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
-from deployments.payload import Payload
+from deployments.graph.errors import NotReadyError, StageLostError, StageOverloadedError
+from deployments.graph.payload import Payload
+from deployments.host.file_job import PreparedJob, prepare_job, run_job
+from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.config import EncoderSettings, SessionSettings
 from pipeline.types import Avatar, FaceRect

@@ -19,7 +19,7 @@ from benchmarks.graph_gpu_records import records_of
 from benchmarks.graph_gpu_weights import pale
 from benchmarks.record import BenchmarkRecord
 from benchmarks.run_info import describe_run
-from deployments.calls import GpuMemory, StageStats
+from deployments.graph.calls import GpuMemory, StageStats
 from kernels.errors import LiveAnchorError
 
 GIB = 2.0**30

@@ -15,12 +15,12 @@ pytest.importorskip("ray.serve")
 from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError, RayTaskError
 from ray.serve.exceptions import BackPressureError, RayServeException
 
-from deployments.affinity import preference
-from deployments.calls import AudioFacts, CallContext, MotionFacts
-from deployments.crops_in_work import GraphCrops
-from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
-from deployments.graph_stages import StageHandles, call_stage, fetch_info, fetch_rife_facts, stage_info
-from deployments.placement import NoGpuError, choose_device
+from deployments.graph.affinity import preference
+from deployments.graph.calls import AudioFacts, CallContext, MotionFacts
+from deployments.graph.crops_in_work import GraphCrops
+from deployments.graph.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
+from deployments.graph.placement import NoGpuError, choose_device
+from deployments.graph.stages import StageHandles, call_stage, fetch_info, fetch_rife_facts, stage_info
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.rife.access import RifeFacts, check_rate
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deployments.headroom import MIN_SAMPLES, WINDOW_S, Headroom
-from deployments.live_errors import NoCapacityError
+from deployments.host.headroom import MIN_SAMPLES, WINDOW_S, Headroom
+from deployments.host.live_errors import NoCapacityError
 from tests.unit.manual_clock import ManualClock
 
 

@@ -15,8 +15,8 @@ import av
 import httpx
 import pytest
 
-from deployments.errors import StageLostError
-from deployments.jobs import JobBytes, JobStarted
+from deployments.graph.errors import StageLostError
+from deployments.host.jobs import JobBytes, JobStarted
 from serve_app.http.settings import ApiSettings
 from tests.unit.http_support import Gate, Served, assert_problem, head_of, serving, small_avatar, wait_for, wav
 

@@ -18,8 +18,8 @@ from fastapi.routing import APIWebSocketRoute
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from deployments.live_calls import NumberedEvent
-from deployments.live_errors import SessionLostError
+from deployments.host.live_calls import NumberedEvent
+from deployments.host.live_errors import SessionLostError
 from kernels.errors import InvalidInputError
 from pipeline.live.settings import LiveSettings
 from serve_app.config import AppConfig

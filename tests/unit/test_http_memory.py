@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobStarted
+from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobStarted
 from serve_app.http import services
 from serve_app.http.file_buffer import SLAB_BYTES, FileBuffer
 from tests.unit.http_support import Served, serving, wait_for

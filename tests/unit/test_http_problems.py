@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import deployments.errors
+import deployments.graph.errors
 import pipeline.media.results_store
 import serve_app.http.errors
 from kernels.errors import InvalidInputError, LiveAnchorError
@@ -25,7 +25,7 @@ def _all_errors(root: type[LiveAnchorError] = LiveAnchorError) -> Iterator[type[
 
 
 def test_every_code_that_callers_can_meet_is_in_the_table() -> None:
-    assert deployments.errors and pipeline.media.results_store and serve_app.http.errors
+    assert deployments.graph.errors and pipeline.media.results_store and serve_app.http.errors
     packages = (
         "kernels.errors",
         "pipeline.media.audio_errors",

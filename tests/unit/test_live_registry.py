@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deployments.live_errors import SessionEndedError, SessionLostError, SessionNotFoundError
-from deployments.live_registry import LOST_AFTER_S, MAX_TOMBSTONES, TOMBSTONE_S, SessionRegistry
+from deployments.host.live_errors import SessionEndedError, SessionLostError, SessionNotFoundError
+from deployments.host.live_registry import LOST_AFTER_S, MAX_TOMBSTONES, TOMBSTONE_S, SessionRegistry
 from tests.unit.manual_clock import ManualClock
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from deployments.config import SessionHostSettings
-from deployments.errors import StageLostError
-from deployments.live_calls import LiveOffer
-from deployments.live_errors import (
+from deployments.graph.errors import StageLostError
+from deployments.host.live_calls import LiveOffer
+from deployments.host.live_errors import (
     AudioInUseError,
     IceRestartError,
     NoCapacityError,
@@ -23,7 +23,7 @@ from deployments.live_errors import (
     SessionNotFoundError,
     WrongDriveError,
 )
-from deployments.live_sessions import LiveSessions
+from deployments.host.live_sessions import LiveSessions
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import Drive
 from pipeline.stages import Stages

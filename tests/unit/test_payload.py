@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from deployments.payload import Payload
+from deployments.graph.payload import Payload
 
 
 def test_it_arrives() -> None:

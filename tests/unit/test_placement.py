@@ -10,8 +10,8 @@ pytest.importorskip("ray.serve")
 
 import torch
 
-from deployments.calls import GpuMemory
-from deployments.placement import gpu_memory
+from deployments.graph.calls import GpuMemory
+from deployments.graph.placement import gpu_memory
 
 
 def test_a_process_without_a_gpu_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ from ray.exceptions import ActorDiedError
 from ray.serve._private.common import DeploymentID
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
-from deployments.errors import NotReadyError, StageLostError, StageOverloadedError
-from deployments.live_calls import LiveHostStats, LiveOffer
+from deployments.graph.errors import NotReadyError, StageLostError, StageOverloadedError
+from deployments.host.live_calls import LiveHostStats, LiveOffer
 from kernels.errors import LiveAnchorError
 from serve_app.http import ray_live_host
 from serve_app.http.ray_host import RayHost

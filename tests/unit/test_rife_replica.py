@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("ray.serve")
 
-from deployments.calls import CallContext
 from deployments.config import RifeStageSettings
-from deployments.rife import RifeReplica
+from deployments.graph.calls import CallContext
+from deployments.graph.rife import RifeReplica
 from kernels.errors import InvalidInputError
 from pipeline.config import RifeSettings
 from pipeline.presenter import default_avatar

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("ray.serve")
 
-from deployments import scaling
-from deployments.scaling import ClusterGpus, as_many_as_fit, most_replicas
+from deployments.graph import scaling
+from deployments.graph.scaling import ClusterGpus, as_many_as_fit, most_replicas
 from tests.unit.manual_clock import ManualClock
 
 

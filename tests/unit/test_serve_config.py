@@ -14,7 +14,7 @@ from ray.serve.config import AutoscalingConfig
 from ray.serve.schema import ServeDeploySchema
 
 from deployments.config import DEPLOYMENT_NAMES, DeploymentSettings
-from deployments.scaling import as_many_as_fit
+from deployments.graph.scaling import as_many_as_fit
 from pipeline.live.settings import LiveSettings
 from serve_app.config import AppConfig
 from serve_app.declare import GPU_SHARES, fit_to, serve_document
@@ -94,7 +94,8 @@ def test_a_replica_batches_no_more_than_it_takes_in(document: dict[str, Any]) ->
 def test_the_renderer_routes_by_avatar_and_hosts_drain_long_enough(document: dict[str, Any]) -> None:
     found = deployments(document)
     assert (
-        found["Renderer"]["request_router_config"]["request_router_class"] == "deployments.avatar_router:AvatarRouter"
+        found["Renderer"]["request_router_config"]["request_router_class"]
+        == "deployments.graph.avatar_router:AvatarRouter"
     )
     longest = AppConfig.model_validate(document["applications"][0]["args"]).limits.max_audio_s
     submitted = deployments(serve_document(AppConfig(), "127.0.0.1", 8000))

@@ -11,8 +11,8 @@ import fsspec
 import numpy as np
 import pytest
 
-from deployments.avatars import open_avatar_store
-from deployments.mirrored_avatars import MirroredAvatarStore
+from deployments.host.avatars import open_avatar_store
+from deployments.host.mirrored_avatars import MirroredAvatarStore
 from kernels.errors import InvalidInputError
 from pipeline.avatars.store import AvatarNotFoundError, AvatarStore
 from pipeline.mini.registration import make_avatar

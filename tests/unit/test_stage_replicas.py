@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("ray.serve")
 
-from deployments.audio_features import AudioFeaturesReplica
 from deployments.config import RendererSettings, StageSettings
-from deployments.errors import StageFailedError
-from deployments.motion_diffusion import MotionDiffusionReplica
-from deployments.renderer import RendererReplica
+from deployments.graph.audio_features import AudioFeaturesReplica
+from deployments.graph.errors import StageFailedError
+from deployments.graph.motion_diffusion import MotionDiffusionReplica
+from deployments.graph.renderer import RendererReplica
 
 REPLICAS: dict[str, Any] = {
     "audio_features": lambda: AudioFeaturesReplica(StageSettings()),

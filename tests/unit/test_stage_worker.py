@@ -12,12 +12,12 @@ import pytest
 
 pytest.importorskip("ray.serve")
 
-from deployments.calls import CallContext, Distribution
 from deployments.config import BatchSettings, DeadlineSettings, StageSettings
-from deployments.errors import DeadlineExceededError, StageFailedError
-from deployments.graph_stages import GraphStages, StageHandles
-from deployments.metrics import Tally
-from deployments.stage_worker import StageWorker
+from deployments.graph.calls import CallContext, Distribution
+from deployments.graph.errors import DeadlineExceededError, StageFailedError
+from deployments.graph.metrics import Tally
+from deployments.graph.stage_worker import StageWorker
+from deployments.graph.stages import GraphStages, StageHandles
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.stages import RenderRequest, StageInfo
 from pipeline.types import MotionChunk

@@ -14,9 +14,9 @@ import fsspec
 import pytest
 import structlog
 
-from deployments.avatars import Avatars
-from deployments.avatars_in_use import BEAT_S, TIDY_S, AvatarsInUse
-from deployments.mirrored_avatars import MirroredAvatarStore
+from deployments.host.avatars import Avatars
+from deployments.host.avatars_in_use import BEAT_S, TIDY_S, AvatarsInUse
+from deployments.host.mirrored_avatars import MirroredAvatarStore
 from pipeline.avatars import store as avatar_store
 from pipeline.avatars.manifest import BundleError
 from pipeline.avatars.store import IN_USE_S, STALE_AFTER_S, TEMPORARY_FOLDER, AvatarNotFoundError, AvatarStore

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from deployments.live_errors import SessionEndedError, SessionLostError, SessionNotFoundError
+from deployments.host.live_errors import SessionEndedError, SessionLostError, SessionNotFoundError
 
 BEAT_S: Final = 2.0
 """How often a replica names its sessions."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ray.serve import metrics
 
-from deployments.calls import Distribution
+from deployments.graph.calls import Distribution
 
 LATENCY_BOUNDARIES_MS = [1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0, 2560.0, 5120.0, 10240.0]
 BATCH_BOUNDARIES = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]

@@ -62,7 +62,7 @@ def open_avatar_store(uri: str) -> Avatars:
         return AvatarStore(avatars_dir())
     if uri.startswith("file://") or "://" not in uri:
         return AvatarStore(Path(uri.removeprefix("file://")).expanduser())
-    from deployments.mirrored_avatars import MirroredAvatarStore
+    from deployments.host.mirrored_avatars import MirroredAvatarStore
 
     return MirroredAvatarStore(uri, avatars_dir())
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deployments.calls import AudioFacts, CallContext, StageStats
 from deployments.config import StageSettings
+from deployments.graph.calls import AudioFacts, CallContext, StageStats
+from deployments.graph.placement import take_place
+from deployments.graph.stage_worker import StageWorker
 from deployments.logs import configure_replica_logs
-from deployments.placement import take_place
-from deployments.stage_worker import StageWorker
 from kernels.errors import LiveAnchorError, ShapeError
 from pipeline.families import find_family
 from pipeline.types import F32, ROWS_PER_FRAME, FeatureRows

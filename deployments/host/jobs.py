@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deployments.payload import Payload
+from deployments.graph.payload import Payload
 from pipeline.config import SessionSettings
 
 PIECE_BYTES = 256 * 1024

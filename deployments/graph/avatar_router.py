@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ray.serve.request_router import FIFOMixin, PendingRequest, RequestRouter, RunningReplica
 
-from deployments.affinity import preference
+from deployments.graph.affinity import preference
 
 
 class AvatarRouter(FIFOMixin, RequestRouter):
-    """Adds to Ray Serve: the order of candidates follows the avatar id of the call (see `deployments.affinity`).
+    """Adds to Ray Serve: the order of candidates follows the avatar id of the call (see `deployments.graph.affinity`).
 
     Unlike a multiplexed model id it neither splits batches nor waits for a warm replica, and a lost replica costs its avatars one
     preparation elsewhere.

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from deployments.live_errors import NoCapacityError
+from deployments.host.live_errors import NoCapacityError
 
 WINDOW_S: Final = 10.0
 MIN_SAMPLES: Final = 8

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deployments.avatars import default_of, open_avatar_store
-from deployments.calls import CallContext, StageStats
 from deployments.config import RendererSettings
+from deployments.graph.calls import CallContext, StageStats
+from deployments.graph.placement import take_place
+from deployments.graph.stage_worker import StageWorker
+from deployments.host.avatars import default_of, open_avatar_store
 from deployments.logs import configure_replica_logs
-from deployments.placement import take_place
-from deployments.stage_worker import StageWorker
 from kernels.errors import LiveAnchorError
 from pipeline.families import find_family
 from pipeline.session.behaviour import behaviour_of

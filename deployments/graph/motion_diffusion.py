@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from deployments.calls import CallContext, MotionFacts, StageStats
 from deployments.config import StageSettings
+from deployments.graph.calls import CallContext, MotionFacts, StageStats
+from deployments.graph.placement import take_place
+from deployments.graph.stage_worker import StageWorker
 from deployments.logs import configure_replica_logs
-from deployments.placement import take_place
-from deployments.stage_worker import StageWorker
 from pipeline.families import find_family
 from pipeline.mini.motion_diffusion import MotionCarry, MotionItem
 from pipeline.types import FeatureRows, MotionChunk

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from deployments.errors import DeadlineExceededError, StageFailedError, StageOverloadedError, StaleEpochError
+from deployments.graph.errors import DeadlineExceededError, StageFailedError, StageOverloadedError, StaleEpochError
 from kernels.errors import LiveAnchorError
 
 Item = TypeVar("Item")

@@ -17,17 +17,17 @@ from ray.serve import metrics
 from ray.serve.exceptions import DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
-from deployments.avatars import check_family, default_of, open_avatar_store
-from deployments.avatars_in_use import AvatarsInUse
 from deployments.config import SessionHostSettings
-from deployments.errors import DeadlineExceededError, NotReadyError, StageLostError
-from deployments.file_job import prepare_job, run_job
-from deployments.graph_stages import GraphStages, StageHandles, fetch_info, fetch_rife_facts
-from deployments.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
-from deployments.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
-from deployments.live_replica import LiveReplica
+from deployments.graph.errors import DeadlineExceededError, NotReadyError, StageLostError
+from deployments.graph.stage_worker import replica_id
+from deployments.graph.stages import GraphStages, StageHandles, fetch_info, fetch_rife_facts
+from deployments.host.avatars import check_family, default_of, open_avatar_store
+from deployments.host.avatars_in_use import AvatarsInUse
+from deployments.host.file_job import prepare_job, run_job
+from deployments.host.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
+from deployments.host.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
+from deployments.host.live_replica import LiveReplica
 from deployments.logs import configure_replica_logs
-from deployments.stage_worker import replica_id
 from pipeline.avatars.portrait import PortraitLimits
 from pipeline.avatars.store import AvatarSummary
 from pipeline.config import SessionSettings

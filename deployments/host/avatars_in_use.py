@@ -12,8 +12,8 @@ from typing import Final
 
 import structlog
 
-from deployments.avatars import Avatars
-from deployments.counted import counted
+from deployments.host.avatars import Avatars
+from deployments.host.counted import counted
 from kernels.errors import InvalidInputError, first_line
 from pipeline.avatars.manifest import BundleError
 from pipeline.avatars.store import AvatarSummary

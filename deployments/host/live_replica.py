@@ -13,15 +13,15 @@ from ray.exceptions import RayActorError
 from ray.serve import metrics
 
 from deployments.config import SessionHostSettings
-from deployments.direct_call import own_full_name
-from deployments.errors import plain
-from deployments.graph_stages import GraphStages, StageHandles
-from deployments.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
-from deployments.live_errors import NoCapacityError, SessionNotFoundError
-from deployments.live_registry import BEAT_S
-from deployments.live_registry_actor import registry_of
-from deployments.live_sessions import LiveSessions
-from deployments.stage_worker import replica_id
+from deployments.graph.direct_call import own_full_name
+from deployments.graph.errors import plain
+from deployments.graph.stage_worker import replica_id
+from deployments.graph.stages import GraphStages, StageHandles
+from deployments.host.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
+from deployments.host.live_errors import NoCapacityError, SessionNotFoundError
+from deployments.host.live_registry import BEAT_S
+from deployments.host.live_registry_actor import registry_of
+from deployments.host.live_sessions import LiveSessions
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.stages import StageInfo
 from pipeline.types import Avatar

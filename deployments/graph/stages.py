@@ -15,9 +15,9 @@ from ray.exceptions import RayActorError, RayError
 from ray.serve.exceptions import BackPressureError, RayServeException
 from ray.serve.handle import DeploymentHandle
 
-from deployments.calls import AudioFacts, CallContext, MotionFacts
-from deployments.crops_in_work import GraphCrops, give_up, is_lost
-from deployments.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
+from deployments.graph.calls import AudioFacts, CallContext, MotionFacts
+from deployments.graph.crops_in_work import GraphCrops, give_up, is_lost
+from deployments.graph.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
 from kernels.errors import LiveAnchorError
 from pipeline.families import find_family
 from pipeline.rife.access import RifeFacts

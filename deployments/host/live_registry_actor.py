@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import ray
 
-from deployments.live_registry import SessionRegistry
+from deployments.host.live_registry import SessionRegistry
 
 NAMESPACE: Final = "liveanchor"
 FORGOTTEN_S: Final = 300.0

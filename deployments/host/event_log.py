@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import asdict
 from typing import Final
 
-from deployments.live_calls import NumberedEvent
+from deployments.host.live_calls import NumberedEvent
 from pipeline.live.contracts import LiveEvent
 
 KEPT: Final = 256

@@ -16,7 +16,7 @@ from ray.serve._private.common import RequestMetadata
 from ray.serve._private.constants import SERVE_NAMESPACE
 from ray.serve._private.utils import generate_request_id
 
-from deployments.errors import plain
+from deployments.graph.errors import plain
 from kernels.errors import LiveAnchorError
 
 

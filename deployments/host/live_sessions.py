@@ -13,18 +13,18 @@ from typing import Any, Final
 import structlog
 
 from deployments.config import SessionHostSettings
-from deployments.event_log import EventLog
-from deployments.headroom import Headroom
-from deployments.live_calls import Interrupted, LiveAnswer, LiveOffer, NumberedEvent, Spoken
-from deployments.live_errors import (
+from deployments.graph.timed_stages import TimedStages
+from deployments.host.event_log import EventLog
+from deployments.host.headroom import Headroom
+from deployments.host.live_calls import Interrupted, LiveAnswer, LiveOffer, NumberedEvent, Spoken
+from deployments.host.live_errors import (
     AudioInUseError,
     IceRestartError,
     SessionEndedError,
     SessionNotFoundError,
     WrongDriveError,
 )
-from deployments.live_session_stats import first_frame_ms, session_stats
-from deployments.timed_stages import TimedStages
+from deployments.host.live_session_stats import first_frame_ms, session_stats
 from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.bounded_cache import BoundedCache
 from pipeline.live.contracts import Drive, EndReason, LiveEvent, VideoTick, VoiceTick

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import structlog
 
-from deployments.avatars import open_avatar_store
-from deployments.calls import CallContext, StageStats
 from deployments.config import RifeStageSettings
+from deployments.graph.calls import CallContext, StageStats
+from deployments.graph.placement import take_place
+from deployments.graph.stage_worker import StageWorker
+from deployments.host.avatars import open_avatar_store
 from deployments.logs import configure_replica_logs
-from deployments.placement import take_place
-from deployments.stage_worker import StageWorker
 from engines.weights.errors import WeightsError
 from kernels.errors import LiveAnchorError
 from pipeline.families import find_family

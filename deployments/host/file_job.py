@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from deployments.config import SessionHostSettings
-from deployments.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
+from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
 from pipeline.config import EncoderSettings
 from pipeline.media.audio_container import AudioLimits
 from pipeline.media.audio_in import DecodedAudio, decode_audio

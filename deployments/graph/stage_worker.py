@@ -11,12 +11,12 @@ from typing import Generic, TypeVar
 
 from ray import serve
 
-from deployments.batcher import Batcher
-from deployments.calls import CallContext, StageStats
 from deployments.config import StageSettings
-from deployments.errors import StageFailedError
-from deployments.metrics import StageMetrics
-from deployments.placement import gpu_memory
+from deployments.graph.batcher import Batcher
+from deployments.graph.calls import CallContext, StageStats
+from deployments.graph.errors import StageFailedError
+from deployments.graph.metrics import StageMetrics
+from deployments.graph.placement import gpu_memory
 from kernels.errors import LiveAnchorError, first_line
 
 Item = TypeVar("Item")

@@ -8,8 +8,8 @@ import ray
 import structlog
 import torch
 
-from deployments.calls import GpuMemory
 from deployments.config import ModelSettings
+from deployments.graph.calls import GpuMemory
 from kernels.errors import LiveAnchorError
 from kernels.threads import use_threads
 

@@ -1,0 +1,1 @@
+"""The stages as Ray Serve deployments, and what calls between them need: batching, placement, routing, scaling, errors."""

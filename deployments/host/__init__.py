@@ -1,0 +1,1 @@
+"""Sessions on the cluster: file jobs, live sessions, their registry, and the avatars that they use."""
