@@ -122,9 +122,9 @@ def first_picture_s(parts: list[tuple[float, bytes]]) -> float:
 @contextmanager
 def cluster() -> Iterator[str]:
     """The address of the default application on a private cluster."""
-    from serve_app.cluster import free_port, private, submit, wait_until_running
-    from serve_app.config import load_config
-    from serve_app.declare import fit_to, serve_document
+    from serve_app.cluster.own import free_port, private, submit, wait_until_running
+    from serve_app.config.declare import fit_to, serve_document
+    from serve_app.config.settings import load_config
 
     with private() as here:
         submit(here, serve_document(fit_to(load_config(), here.gpus), "127.0.0.1", free_port()))

@@ -96,7 +96,7 @@ class FamilyRun:
 
     def service(self) -> None:
         """Everything that is asked of the graph."""
-        from serve_app.cluster import private
+        from serve_app.cluster.own import private
 
         with private() as cluster, graph.service(cluster, self.family, self.weights) as running:
             self.found["ready_s"] = running.ready_s
@@ -189,7 +189,7 @@ def attempt(found: Measured, name: str, plan: Plan, keep: Keep, work: Callable[[
 
 def measure_cap(found: Measured, plan: Plan, keep: Keep) -> None:
     """One worker with a tenth of a GPU, on a cluster of its own."""
-    from serve_app.cluster import private
+    from serve_app.cluster.own import private
 
     def cap() -> None:
         with private() as cluster:

@@ -28,7 +28,7 @@ from pipeline.families import LocalStageSet, find_family
 from pipeline.live.contracts import Drive
 from pipeline.session.local_job import LocalPipeline
 from pipeline.types import Avatar
-from serve_app.cluster import free_port
+from serve_app.cluster.own import free_port
 
 
 class OneProcess:

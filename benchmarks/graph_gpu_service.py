@@ -24,8 +24,8 @@ from benchmarks.live_rig import ClientProcess
 from deployments.config import DEPLOYMENT_NAMES, STAGE_NAMES
 from deployments.graph.calls import StageStats
 from kernels.errors import LiveAnchorError
-from serve_app.cluster import Cluster, free_port, submit, wait_until_running
-from serve_app.declare import APP_NAME
+from serve_app.cluster.own import Cluster, free_port, submit, wait_until_running
+from serve_app.config.declare import APP_NAME
 
 CONFIG: Final = Path(__file__).resolve().parents[1] / "serve_config.yaml"
 START_S: Final = 300.0

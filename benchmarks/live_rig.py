@@ -40,9 +40,9 @@ def private_graph(fields: Mapping[str, Any] | None = None) -> Iterator[str]:
     Args:
         fields: Groups of the configuration that differ from the defaults.
     """
-    from serve_app.cluster import free_port, private, submit, wait_until_running
-    from serve_app.config import AppConfig
-    from serve_app.declare import fit_to, serve_document
+    from serve_app.cluster.own import free_port, private, submit, wait_until_running
+    from serve_app.config.declare import fit_to, serve_document
+    from serve_app.config.settings import AppConfig
 
     with TemporaryDirectory(prefix="la-live-") as folder:
         if (weights := liveanchor_home() / "weights").is_dir():
@@ -83,7 +83,7 @@ def register_presenters(url: str) -> dict[str, str]:
 @contextmanager
 def stamped_server(*options: str, module: str = "benchmarks.stamped_server") -> Iterator[tuple[str, int]]:
     """Address and process id of `benchmarks.stamped_server`, or of a server like it."""
-    from serve_app.cluster import free_port
+    from serve_app.cluster.own import free_port
 
     port = free_port()
     command = [sys.executable, "-m", module, "--port", str(port), *options]

@@ -13,7 +13,7 @@ from deployments.graph.motion_diffusion import MotionDiffusionReplica
 from deployments.graph.renderer import RendererReplica
 from deployments.graph.rife import RifeReplica
 from deployments.host.session_host import SessionHostReplica
-from serve_app.config import AppConfig
+from serve_app.config.settings import AppConfig
 from serve_app.http.ingress import IngressReplica
 
 

@@ -228,7 +228,7 @@ class LiveSessions:
         await self._loops.close()
 
     async def candidates(self, session_id: str, candidates: Sequence[dict[str, Any]]) -> None:
-        """See `serve_app.http.live_host.LiveHost`."""
+        """See `serve_app.http.live.host.LiveHost`."""
         entry = self._entry(session_id)
         await entry.peer.add_candidates(_trickled(candidates, entry.offer.sdp))
 

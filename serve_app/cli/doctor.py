@@ -18,7 +18,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
 
     Example: liveanchor doctor
     """
-    from serve_app.diagnosis import diagnose
+    from serve_app.cli.diagnosis import diagnose
 
     findings = diagnose()
     if as_json:

@@ -108,7 +108,7 @@ def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
     """In this process."""
     from pipeline.media.audio_in import decode_audio
     from pipeline.session.local_job import LocalPipeline
-    from serve_app.config import load_config
+    from serve_app.config.settings import load_config
 
     decoded = decode_audio(job.audio)
     bar.update(task, description="loading the presenter")
@@ -150,7 +150,7 @@ def generate_on_ray(job: Job, bar: Progress, task: TaskID) -> None:
     """Through a running LiveAnchor, or one that is started for this job."""
     from pipeline.config import SessionSettings
     from pipeline.media.audio_in import decode_audio
-    from serve_app.remote import generate_remote
+    from serve_app.cli.remote import generate_remote
 
     def tell(text: str) -> None:
         bar.update(task, description=text)

@@ -14,7 +14,7 @@ from rich.text import Text
 from serve_app.cli.console import existing_file, stderr, stdout, waiting
 
 if TYPE_CHECKING:
-    from serve_app.cluster import Cluster
+    from serve_app.cluster.own import Cluster
 
 START_S = 300.0
 WATCH_S = 10.0
@@ -39,10 +39,10 @@ def serve(
     Example: liveanchor serve --host 0.0.0.0 --port 8000
     """
     from engines.weights.home import liveanchor_home
-    from serve_app.cluster import connected, details, private, submit, wait_until_running
-    from serve_app.cluster_checks import check_port_is_free, refuse_takeover
-    from serve_app.config import load_config
-    from serve_app.declare import fit_to, serve_document, write_document
+    from serve_app.cluster.checks import check_port_is_free, refuse_takeover
+    from serve_app.cluster.own import connected, details, private, submit, wait_until_running
+    from serve_app.config.declare import fit_to, serve_document, write_document
+    from serve_app.config.settings import load_config
 
     settings = load_config(existing_file(config, "--config") if config else None)
     with waiting("connecting to Ray") as status, ExitStack() as stack:
@@ -80,8 +80,8 @@ def watch(cluster: Cluster, stop: threading.Event, every_s: float = WATCH_S) -> 
     Raises:
         ServiceFailedError: The application, or Ray itself, is gone, `PATIENCE` times in a row.
     """
-    from serve_app.cluster import ServiceFailedError, details
-    from serve_app.serve_status import is_deployed
+    from serve_app.cluster.own import ServiceFailedError, details
+    from serve_app.cluster.status import is_deployed
 
     times = 0
     while not stop.wait(every_s):

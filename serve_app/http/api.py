@@ -10,24 +10,24 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from pipeline.media.results_store import ResultsStore
-from serve_app.http.avatars import avatar_routes
+from serve_app.http.avatars.routes import avatar_routes
 from serve_app.http.capacity import JobGate, UploadBudget
 from serve_app.http.context import REQUEST_ID, ContextMiddleware
-from serve_app.http.error_handlers import install_error_handlers
-from serve_app.http.generate import generate_routes
+from serve_app.http.files.generate import generate_routes
+from serve_app.http.files.results import result_routes
 from serve_app.http.host import Host
-from serve_app.http.live import live_routes
-from serve_app.http.live_events import live_event_routes
-from serve_app.http.live_host import LiveHost
-from serve_app.http.live_speech import live_speech_routes
+from serve_app.http.live.events import live_event_routes
+from serve_app.http.live.host import LiveHost
+from serve_app.http.live.routes import live_routes
+from serve_app.http.live.speech import live_speech_routes
+from serve_app.http.live.whep import whep_routes
 from serve_app.http.metrics import HttpMetrics, Mirror
 from serve_app.http.openapi import install_openapi
 from serve_app.http.operations import operations_routes
-from serve_app.http.results import result_routes
+from serve_app.http.problems.handlers import install_error_handlers
 from serve_app.http.services import Services
 from serve_app.http.settings import ApiSettings
 from serve_app.http.web import install_web
-from serve_app.http.whep import whep_routes
 from serve_app.version import own_version
 
 _EXPOSED: Final = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from serve_app.http.errors import BusyError
+from serve_app.http.problems.errors import BusyError
 
 
 class JobGate:

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from serve_app.http.metrics import HttpMetrics
-from serve_app.http.problems import failure_response
+from serve_app.http.problems.translate import failure_response
 
 REQUEST_ID: Final = "X-Request-Id"
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}", re.ASCII)

@@ -10,8 +10,8 @@ from ray.serve.handle import DeploymentHandle
 
 from deployments.logs import configure_replica_logs
 from serve_app.http.api import create_api
+from serve_app.http.live.ray_host import RayLiveHost
 from serve_app.http.ray_host import RayHost
-from serve_app.http.ray_live_host import RayLiveHost
 from serve_app.http.ray_mirror import RayMirror
 from serve_app.http.settings import ApiSettings
 

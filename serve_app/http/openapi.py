@@ -7,11 +7,11 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from serve_app.http.body import JSON, MULTIPART
-from serve_app.http.fields import job_schema
-from serve_app.http.live_socket import AUDIO_SOCKET_PATH, audio_socket_description, live_description
-from serve_app.http.problem_kinds import KINDS, TYPE_PREFIX
-from serve_app.http.problems import PROBLEM_TYPE, Problem
+from serve_app.http.body.pieces import JSON, MULTIPART
+from serve_app.http.files.fields import job_schema
+from serve_app.http.live.socket import AUDIO_SOCKET_PATH, audio_socket_description, live_description
+from serve_app.http.problems.kinds import KINDS, TYPE_PREFIX
+from serve_app.http.problems.translate import PROBLEM_TYPE, Problem
 from serve_app.http.settings import ApiSettings
 
 _EXAMPLE_CODES: Final = {

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 
 from serve_app.http.metrics import exposition
 from serve_app.http.openapi import problems
-from serve_app.http.problem_kinds import KINDS, TYPE_PREFIX, ProblemKind
+from serve_app.http.problems.kinds import KINDS, TYPE_PREFIX, ProblemKind
 from serve_app.http.services import Services
 from serve_app.version import own_version
 

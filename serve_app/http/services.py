@@ -19,11 +19,11 @@ from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEv
 from pipeline.avatars.store import IN_USE_S, AvatarSummary
 from pipeline.media.results_store import ResultsStore
 from serve_app.http.capacity import Hold, JobGate, UploadBudget
-from serve_app.http.errors import AvatarsFullError
-from serve_app.http.fields import JobForm
-from serve_app.http.file_buffer import FileBuffer
+from serve_app.http.files.fields import JobForm
+from serve_app.http.files.file_buffer import FileBuffer
 from serve_app.http.host import Host
 from serve_app.http.metrics import HttpMetrics
+from serve_app.http.problems.errors import AvatarsFullError
 from serve_app.http.settings import ApiSettings
 
 

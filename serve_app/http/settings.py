@@ -8,11 +8,11 @@ from pydantic import Field, model_validator
 
 from pipeline.config import SessionSettings, Settings
 from pipeline.live.settings import RtcSettings
-from serve_app.http.body import BodyLimits
+from serve_app.http.body.pieces import BodyLimits
 
 
 class ApiSettings(Settings):
-    """The ingress's own settings, composed by `serve_app.config.AppConfig.ingress`."""
+    """The ingress's own settings, composed by `serve_app.config.settings.AppConfig.ingress`."""
 
     session: SessionSettings = SessionSettings()
     rtc: RtcSettings = RtcSettings()

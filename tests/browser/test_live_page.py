@@ -33,8 +33,8 @@ from pipeline.live.contracts import EndReason
 from pipeline.live.speech_queue import QueueFullError
 from pipeline.mini.registration import make_avatar
 from pipeline.webrtc.errors import NoCommonCodecError
-from serve_app.http.errors import AvatarsFullError, BodyTooLargeError, BusyError, UploadTooSlowError
-from serve_app.http.problems import problem_response
+from serve_app.http.problems.errors import AvatarsFullError, BodyTooLargeError, BusyError, UploadTooSlowError
+from serve_app.http.problems.translate import problem_response
 from tests.browser.cdp import Page
 from tests.browser.conftest import speech
 from tests.browser.test_page import DESKTOP, SHOTS_ENV, shown, text

@@ -76,7 +76,7 @@ def nodes(home: Path, environment: None) -> Iterator[Any]:
     pytest.importorskip("ray.serve")
     from ray.cluster_utils import Cluster
 
-    from serve_app.cluster import free_port
+    from serve_app.cluster.own import free_port
 
     cluster = Cluster(
         initialize_head=True,
@@ -98,7 +98,7 @@ def graph(nodes: Any) -> Iterator[Any]:
     """The application of `serve_config.yaml`, on a free port, and patient."""
     import ray
 
-    from serve_app.cluster import Cluster, free_port, submit, wait_until_running
+    from serve_app.cluster.own import Cluster, free_port, submit, wait_until_running
     from tests.ray.graph import Graph, wait_for
 
     context: Any = ray.init(address=nodes.address, log_to_driver=False, namespace="liveanchor")

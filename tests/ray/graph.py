@@ -26,8 +26,8 @@ from ray.util.state.exception import RayStateApiException
 from deployments.graph.calls import StageStats
 from deployments.host.jobs import HostStats
 from kernels.errors import LiveAnchorError
-from serve_app.cluster import Cluster, ServiceFailedError, details, submit
-from serve_app.declare import APP_NAME
+from serve_app.cluster.own import Cluster, ServiceFailedError, details, submit
+from serve_app.config.declare import APP_NAME
 
 NOT_YET = (
     httpx.HTTPError,

@@ -38,9 +38,9 @@ def url(graph: Graph, weights: Path) -> Iterator[str]:
     """Where the second application answers; it runs beside `mini` and is gone afterwards."""
     from ray import serve
 
-    from serve_app.cluster import details
-    from serve_app.config import AppConfig
-    from serve_app.declare import serve_document
+    from serve_app.cluster.own import details
+    from serve_app.config.declare import serve_document
+    from serve_app.config.settings import AppConfig
 
     names = ("ingress", "session_host", "audio_features", "motion_diffusion", "renderer", "rife")
     config = AppConfig.model_validate(

@@ -20,7 +20,7 @@ from ray import serve
 from pipeline.avatars.store import AvatarStore, avatars_dir
 from pipeline.mini.registration import make_avatar
 from pipeline.presenter.draw import draw_presenter
-from serve_app.declare import APP_NAME
+from serve_app.config.declare import APP_NAME
 from serve_app.http.ray_host import RayHost
 from tests.ray.graph import JOB_S, Graph, speech_wav, wait_for
 from tests.unit.http_support import assert_problem, head_of

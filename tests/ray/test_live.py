@@ -20,8 +20,8 @@ from websockets.asyncio.client import connect
 from pipeline.avatars.store import AvatarStore, avatars_dir
 from pipeline.mini.registration import make_avatar
 from pipeline.presenter.draw import draw_presenter
-from serve_app.declare import APP_NAME
-from serve_app.http.ray_live_host import RayLiveHost
+from serve_app.config.declare import APP_NAME
+from serve_app.http.live.ray_host import RayLiveHost
 from tests.ray import disk
 from tests.ray.graph import JOB_S, STAGES, Graph, speech_wav, wait_for
 from tests.unit.http_support import assert_problem

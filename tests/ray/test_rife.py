@@ -28,7 +28,7 @@ def url(graph: Graph, home: Path) -> Iterator[str]:
 
     from engines.networks import build
     from serve_app.app import build_app
-    from serve_app.config import AppConfig
+    from serve_app.config.settings import AppConfig
 
     folder = home / "data" / "weights" / "rife"
     folder.mkdir(parents=True, exist_ok=True)

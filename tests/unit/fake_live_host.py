@@ -1,4 +1,4 @@
-"""`serve_app.http.live_host.LiveHost` in memory: sessions are entries, speech is counted."""
+"""`serve_app.http.live.host.LiveHost` in memory: sessions are entries, speech is counted."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from pipeline.config import EncoderSettings
 from pipeline.mini.registration import make_avatar, register_bytes
 from pipeline.types import Avatar
 from serve_app.http.api import create_api
-from serve_app.http.problems import PROBLEM_TYPE
+from serve_app.http.problems.translate import PROBLEM_TYPE
 from serve_app.http.settings import ApiSettings
 from tests.unit.fake_live_host import FakeLiveHost
 from tests.unit.fake_stages import FakeStages

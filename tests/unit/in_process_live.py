@@ -1,4 +1,4 @@
-"""`serve_app.http.live_host.LiveHost` over the real `LiveSessions`, in the server's own process, without Ray."""
+"""`serve_app.http.live.host.LiveHost` over the real `LiveSessions`, in the server's own process, without Ray."""
 
 from __future__ import annotations
 

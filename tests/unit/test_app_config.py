@@ -11,8 +11,8 @@ pytest.importorskip("ray.serve")
 
 from deployments.config import AFFINITY_ROUTER, DeploymentSettings, RendererSettings
 from kernels.errors import InvalidInputError
-from serve_app.config import AppConfig, load_config
-from serve_app.declare import fit_to, with_gpu_shares
+from serve_app.config.declare import fit_to, with_gpu_shares
+from serve_app.config.settings import AppConfig, load_config
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.avatars.store import AvatarSummary
 from pipeline.config import SessionSettings
 from serve_app.cli.app import app, main
-from serve_app.diagnosis import Finding
+from serve_app.cli.diagnosis import Finding
 from tests.unit.media_samples import talking_canvases, video_of
 
 COMMANDS = [
@@ -179,7 +179,7 @@ def test_typed_errors_become_exit_codes(
     def fail() -> None:
         raise error
 
-    monkeypatch.setattr("serve_app.diagnosis.diagnose", fail)
+    monkeypatch.setattr("serve_app.cli.diagnosis.diagnose", fail)
     assert run_main(monkeypatch, "doctor") == code
     assert capsys.readouterr().err.startswith("liveanchor: ")
 
@@ -258,7 +258,7 @@ def test_brackets_in_what_is_shown_are_no_markup(monkeypatch: pytest.MonkeyPatch
     )
 
     finding = Finding("gpu", "optional", "none", "pip install 'liveanchor[gpu]'")
-    monkeypatch.setattr("serve_app.diagnosis.diagnose", lambda: [finding])
+    monkeypatch.setattr("serve_app.cli.diagnosis.diagnose", lambda: [finding])
     assert "liveanchor[gpu]" in CliRunner().invoke(app, ["doctor"]).output
 
 
@@ -276,8 +276,8 @@ def test_the_frame_rate_arrives_as_the_service_wants_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, typed: str | None, sent: str, exact: float
 ) -> None:
     """A float flag must not reach HTTP as `25.0`, which the service refuses."""
-    from serve_app.http.body import RawForm
-    from serve_app.http.fields import fps_field
+    from serve_app.http.body.pieces import RawForm
+    from serve_app.http.files.fields import fps_field
 
     audio = tmp_path / "a.wav"
     with wave.open(str(audio), "wb") as file:
@@ -291,7 +291,7 @@ def test_the_frame_rate_arrives_as_the_service_wants_it(
         asked.append(settings.fps)
         return 1
 
-    monkeypatch.setattr("serve_app.remote.generate_remote", generate)
+    monkeypatch.setattr("serve_app.cli.remote.generate_remote", generate)
     flags = [] if typed is None else ["--fps", typed]
     assert run_main(monkeypatch, "generate", "--audio", str(audio), "--out", str(tmp_path / "x.mp4"), *flags) == 0
     form = RawForm()
@@ -309,7 +309,7 @@ def test_in_a_pipe_what_a_cluster_waits_for_is_said_in_lines(
         return 1
 
     speech = Path(__file__).resolve().parents[2] / "docs" / "demo" / "speech.wav"
-    monkeypatch.setattr("serve_app.remote.generate_remote", generate)
+    monkeypatch.setattr("serve_app.cli.remote.generate_remote", generate)
     assert run_main(monkeypatch, "generate", "--audio", str(speech), "--out", str(tmp_path / "x.mp4")) == 0
     said = capsys.readouterr()
     assert said.err.splitlines() == ["starting Ray", "speaking [now]"] and said.out.strip() == str(tmp_path / "x.mp4")

@@ -24,9 +24,9 @@ from pipeline.session.local_job import LocalPipeline, load_face_mesh
 from pipeline.types import Avatar
 from serve_app.cli import console
 from serve_app.cli.app import app
+from serve_app.cli.diagnosis import diagnose
 from serve_app.cli.generate import temporary_presenter
 from serve_app.cli.native_log import without_litert_greeting
-from serve_app.diagnosis import diagnose
 
 GREETING = b"INFO: Created TensorFlow Lite XNNPACK delegate for CPU.\n"
 IDS = [f"{number:032x}" for number in (0xABCDEF0123456789, 2**128 - 1)]

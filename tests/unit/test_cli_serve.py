@@ -11,10 +11,10 @@ from typer.testing import CliRunner, Result
 
 pytest.importorskip("ray.serve")
 
-from serve_app import cluster as clusters
 from serve_app.cli import serve as command
 from serve_app.cli.app import app
-from serve_app.cluster import Cluster, free_port
+from serve_app.cluster.own import Cluster, free_port
+from serve_app.cluster.own import own as clusters
 
 DASHBOARD = "http://127.0.0.1:23456"
 LOGS = "/somewhere/session_1/logs/serve"

@@ -17,14 +17,14 @@ import yaml
 pytest.importorskip("ray.serve")
 
 from kernels.errors import InvalidInputError
-from serve_app import cluster as clusters
-from serve_app import remote
+from serve_app.cli import remote
 from serve_app.cli.serve import watch
-from serve_app.cluster import Cluster, ServiceFailedError, details, free_port, submit, wait_until_running
-from serve_app.cluster_checks import check_port_is_free, refuse_takeover
-from serve_app.config import AppConfig
-from serve_app.declare import serve_document, write_document
-from serve_app.serve_status import is_deployed, progress, reason, service_url
+from serve_app.cluster.checks import check_port_is_free, refuse_takeover
+from serve_app.cluster.own import Cluster, ServiceFailedError, details, free_port, submit, wait_until_running
+from serve_app.cluster.own import own as clusters
+from serve_app.cluster.status import is_deployed, progress, reason, service_url
+from serve_app.config.declare import serve_document, write_document
+from serve_app.config.settings import AppConfig
 
 HERE = Cluster("http://127.0.0.1:8265", owned=False, gpus=0.0)
 DOCUMENT = serve_document(AppConfig(), "127.0.0.1", 8000)

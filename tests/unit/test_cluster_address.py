@@ -19,10 +19,11 @@ import ray
 from ray._private import services
 
 from kernels.errors import InvalidInputError
-from serve_app import cluster_address, diagnosis
-from serve_app.cluster import ServiceFailedError, connected, free_port
-from serve_app.cluster_address import Address, answers, find_address, listens, speaks_grpc
-from serve_app.signals import sigterm_kept
+from serve_app.cli import diagnosis
+from serve_app.cluster.address import Address, answers, find_address, listens, speaks_grpc
+from serve_app.cluster.own import ServiceFailedError, connected, free_port
+from serve_app.cluster.own import address as cluster_address
+from serve_app.cluster.signals import sigterm_kept
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +145,7 @@ def test_a_remembered_cluster_that_is_gone_counts_as_none_and_is_logged(
         def warning(self, event: str, **fields: Any) -> None:
             said.append({"event": event, **fields})
 
-    monkeypatch.setattr("serve_app.cluster._log", Log())
+    monkeypatch.setattr("serve_app.cluster.own._log", Log())
     with connected(lambda address: False) as cluster:
         assert cluster is None
     assert not ray_init
@@ -250,6 +251,6 @@ def test_doctor_says_whether_a_cluster_answers(
 def test_ray_really_ends_where_nobody_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """With Ray's own functions and a real port; Ray alone would try for more than three minutes."""
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{free_port()}")
-    code = "from serve_app.cluster import connected\nconnected().__enter__()"
+    code = "from serve_app.cluster.own import connected\nconnected().__enter__()"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == 1 and "and no Ray answers there" in ended.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernels.errors import InvalidInputError
-from serve_app.config import load_config
+from serve_app.config.settings import load_config
 
 
 @pytest.fixture(autouse=True)

@@ -15,10 +15,10 @@ import structlog
 
 from pipeline.media.results_store import TOMBSTONE_S
 from serve_app.http.api import create_api
-from serve_app.http.byte_range import byte_range
-from serve_app.http.errors import RangeError
+from serve_app.http.files.byte_range import byte_range
 from serve_app.http.metrics import SPECS
-from serve_app.http.problem_kinds import KINDS
+from serve_app.http.problems.errors import RangeError
+from serve_app.http.problems.kinds import KINDS
 from serve_app.http.settings import ApiSettings
 from tests.unit.fake_live_host import FakeLiveHost
 from tests.unit.http_support import InProcessHost, Served, assert_problem, running, serving, small_avatar, wait_for, wav

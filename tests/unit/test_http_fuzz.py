@@ -12,11 +12,11 @@ from starlette.requests import Request
 
 from kernels.errors import LiveAnchorError
 from pipeline.config import SessionSettings
-from serve_app.http.body import BodyLimits, RawForm
+from serve_app.http.body.json_body import parse_json
+from serve_app.http.body.multipart import MAX_TEXT_BYTES, read_multipart
+from serve_app.http.body.pieces import BodyLimits, RawForm
 from serve_app.http.capacity import UploadBudget
-from serve_app.http.fields import JOB_SHAPE, job_form
-from serve_app.http.json_body import parse_json
-from serve_app.http.multipart import MAX_TEXT_BYTES, read_multipart
+from serve_app.http.files.fields import JOB_SHAPE, job_form
 
 LIMIT = 4096
 FIELDS = [*JOB_SHAPE.files, *JOB_SHAPE.values]

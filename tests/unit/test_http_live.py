@@ -22,13 +22,13 @@ from deployments.host.live_calls import NumberedEvent
 from deployments.host.live_errors import SessionLostError
 from kernels.errors import InvalidInputError
 from pipeline.live.settings import LiveSettings
-from serve_app.config import AppConfig
-from serve_app.http.live import live_routes
-from serve_app.http.live_events import event_stream, live_event_routes
-from serve_app.http.live_fields import MAX_SIGNALLING_BYTES
-from serve_app.http.live_socket import MAX_MESSAGE_BYTES
-from serve_app.http.live_speech import PcmReader, live_speech_routes
-from serve_app.http.whep import whep_routes
+from serve_app.config.settings import AppConfig
+from serve_app.http.live.events import event_stream, live_event_routes
+from serve_app.http.live.fields import MAX_SIGNALLING_BYTES
+from serve_app.http.live.routes import live_routes
+from serve_app.http.live.socket import MAX_MESSAGE_BYTES
+from serve_app.http.live.speech import PcmReader, live_speech_routes
+from serve_app.http.live.whep import whep_routes
 from tests.unit.http_support import Served, assert_problem, serving, wait_for, wav
 
 OFFER = {"sdp": "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\n", "type": "offer"}

@@ -14,7 +14,7 @@ import pytest
 
 from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobStarted
 from serve_app.http import services
-from serve_app.http.file_buffer import SLAB_BYTES, FileBuffer
+from serve_app.http.files.file_buffer import SLAB_BYTES, FileBuffer
 from tests.unit.http_support import Served, serving, wait_for
 from tests.unit.test_http_generate import _form, _raw_request
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import deployments.graph.errors
 import pipeline.media.results_store
-import serve_app.http.errors
+import serve_app.http.problems.errors
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.avatars.portrait_errors import PortraitCode
-from serve_app.http.problem_kinds import KINDS
-from serve_app.http.problem_page import problem_page
-from serve_app.http.problems import kind_of, problem_response, shown
+from serve_app.http.problems.kinds import KINDS
+from serve_app.http.problems.page import problem_page
+from serve_app.http.problems.translate import kind_of, problem_response, shown
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +25,7 @@ def _all_errors(root: type[LiveAnchorError] = LiveAnchorError) -> Iterator[type[
 
 
 def test_every_code_that_callers_can_meet_is_in_the_table() -> None:
-    assert deployments.graph.errors and pipeline.media.results_store and serve_app.http.errors
+    assert deployments.graph.errors and pipeline.media.results_store and serve_app.http.problems.errors
     packages = (
         "kernels.errors",
         "pipeline.media.audio_errors",
@@ -71,4 +71,4 @@ def test_what_is_shown_is_clean_and_short() -> None:
 
 def test_the_page_of_problems_is_the_table() -> None:
     written = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
-    assert written == problem_page(), "python -m serve_app.http.problem_page > docs/problems.md"
+    assert written == problem_page(), "python -m serve_app.http.problems.page > docs/problems.md"

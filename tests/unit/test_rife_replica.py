@@ -19,7 +19,7 @@ from pipeline.presenter import default_avatar
 from pipeline.rife.access import RifeFacts, check_rate
 from pipeline.stages import RifeRequest
 from pipeline.types import CROP_SIZE, CropBatch
-from serve_app.config import load_config
+from serve_app.config.settings import load_config
 
 REQUEST, CONTEXT = RifeRequest(50, "bt709"), CallContext("s", 60_000)
 

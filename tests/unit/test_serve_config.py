@@ -16,8 +16,8 @@ from ray.serve.schema import ServeDeploySchema
 from deployments.config import DEPLOYMENT_NAMES, DeploymentSettings
 from deployments.graph.scaling import as_many_as_fit
 from pipeline.live.settings import LiveSettings
-from serve_app.config import AppConfig
-from serve_app.declare import GPU_SHARES, fit_to, serve_document
+from serve_app.config.declare import GPU_SHARES, fit_to, serve_document
+from serve_app.config.settings import AppConfig
 
 ROOT = Path(__file__).parents[2]
 STAGES = ("AudioFeatures", "MotionDiffusion", "Renderer", "Rife")

@@ -19,11 +19,11 @@ from deployments.host.live_errors import SessionEndedError
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.media.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
 from pipeline.types import F32, SAMPLE_RATE_HZ
-from serve_app.http.body import MULTIPART, FormShape, content_type, read_whole, refuse_query
+from serve_app.http.body.multipart import need_file, read_multipart
+from serve_app.http.body.pieces import MULTIPART, FormShape, content_type, read_whole, refuse_query
 from serve_app.http.capacity import Hold
-from serve_app.http.errors import UnsupportedBodyError
-from serve_app.http.live_host import LiveHost
-from serve_app.http.live_socket import (
+from serve_app.http.live.host import LiveHost
+from serve_app.http.live.socket import (
     AUDIO_QUERY,
     AUDIO_SOCKET_PATH,
     MAX_MESSAGE_BYTES,
@@ -31,9 +31,9 @@ from serve_app.http.live_socket import (
     SESSION_GONE,
     TRY_AGAIN_LATER,
 )
-from serve_app.http.multipart import need_file, read_multipart
 from serve_app.http.openapi import problems
-from serve_app.http.problems import code_of
+from serve_app.http.problems.errors import UnsupportedBodyError
+from serve_app.http.problems.translate import code_of
 from serve_app.http.services import Services
 
 SPEECH_SHAPE: Final = FormShape(("audio",), ())

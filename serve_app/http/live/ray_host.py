@@ -30,7 +30,7 @@ STATS_S: Final = 5.0
 
 
 class RayLiveHost:
-    """Implements `serve_app.http.live_host.LiveHost`.
+    """Implements `serve_app.http.live.host.LiveHost`.
 
     A session is one streaming call that this object drains until the session ends; the session does not depend on it (Ray Serve
     does not cancel a call whose caller dies), so an ingress may go while its sessions stay.

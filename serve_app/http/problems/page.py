@@ -1,16 +1,16 @@
-"""`docs/problems.md`: `python -m serve_app.http.problem_page > docs/problems.md`; a test compares."""
+"""`docs/problems.md`: `python -m serve_app.http.problems.page > docs/problems.md`; a test compares."""
 
 from __future__ import annotations
 
 import sys
 from typing import Final
 
-from serve_app.http.problem_kinds import KINDS
+from serve_app.http.problems.kinds import KINDS
 
 _HEAD: Final = """# Kinds of problems
 
 What the `code` of an error means and what to do: the last part of its `type`, which a running service explains at that address, and
-all of them at `/problems`. Made by `python -m serve_app.http.problem_page`; edit `serve_app/http/problem_kinds.py`.
+all of them at `/problems`. Made by `python -m serve_app.http.problems.page`; edit `serve_app/http/problems/kinds.py`.
 
 | code | status | what it says | what it means and what to do |
 |---|---|---|---|

@@ -10,10 +10,10 @@ from contextlib import AsyncExitStack
 from fastapi import APIRouter, Request, Response
 
 from pipeline.media.results_store import StoredResult
-from serve_app.http.byte_range import byte_range, names_tag
+from serve_app.http.files.byte_range import byte_range, names_tag
+from serve_app.http.files.streamed import VIDEO, StreamedResponse
 from serve_app.http.openapi import problems, video_answer
 from serve_app.http.services import Services
-from serve_app.http.streamed import VIDEO, StreamedResponse
 
 
 def result_routes(services: Services, wall_clock: Callable[[], float] = time.time) -> APIRouter:

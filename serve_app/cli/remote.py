@@ -91,10 +91,10 @@ def service(on_status: OnStatus = lambda text: None) -> Iterator[str]:
             raise InvalidInputError(URL_ENV, named, "an address such as http://127.0.0.1:8000")
         yield named
         return
-    from serve_app.cluster import connected, details, free_port, private, submit, wait_until_running
-    from serve_app.config import load_config
-    from serve_app.declare import fit_to, serve_document
-    from serve_app.serve_status import is_deployed
+    from serve_app.cluster.own import connected, details, free_port, private, submit, wait_until_running
+    from serve_app.cluster.status import is_deployed
+    from serve_app.config.declare import fit_to, serve_document
+    from serve_app.config.settings import load_config
 
     on_status("connecting to Ray")
     with connected() as cluster:

@@ -1,4 +1,4 @@
-"""Hands every error to `serve_app.http.problems`."""
+"""Hands every error to `serve_app.http.problems.translate`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deployments.graph.errors import plain
 from kernels.errors import InvalidInputError, LiveAnchorError
 from serve_app.http.context import request_id_of, route_of
 from serve_app.http.metrics import HttpMetrics
-from serve_app.http.problems import code_of_routing, http_problem_response, kind_of, problem_response, shown
+from serve_app.http.problems.translate import code_of_routing, http_problem_response, kind_of, problem_response, shown
 from serve_app.http.settings import ApiSettings
 
 CLIENT_CLOSED = 499

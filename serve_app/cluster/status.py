@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from serve_app.declare import APP_NAME
+from serve_app.config.declare import APP_NAME
 
 LONGEST_REASON = 3000
 LONGEST_LINE = 450

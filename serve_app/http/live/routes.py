@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from deployments.host.live_calls import LiveOffer
 from pipeline.live.contracts import Drive
-from serve_app.http.disconnect import until_disconnect
-from serve_app.http.live_fields import candidates_body, candidates_of, offer_body, offer_of
-from serve_app.http.live_host import LiveHost
-from serve_app.http.live_socket import AUDIO_SOCKET_PATH
+from serve_app.http.body.disconnect import until_disconnect
+from serve_app.http.live.fields import candidates_body, candidates_of, offer_body, offer_of
+from serve_app.http.live.host import LiveHost
+from serve_app.http.live.socket import AUDIO_SOCKET_PATH
 from serve_app.http.openapi import problems
 from serve_app.http.services import Services
 

@@ -13,7 +13,12 @@ from typing import Final
 from starlette.requests import Request
 
 from serve_app.http.capacity import Hold
-from serve_app.http.errors import BodyMalformedError, BodyTooLargeError, MisplacedFieldError, UploadTooSlowError
+from serve_app.http.problems.errors import (
+    BodyMalformedError,
+    BodyTooLargeError,
+    MisplacedFieldError,
+    UploadTooSlowError,
+)
 
 MULTIPART: Final = "multipart/form-data"
 JSON: Final = "application/json"

@@ -17,10 +17,10 @@ from typing import Any
 import structlog
 
 from kernels.errors import LiveAnchorError, first_line
-from serve_app.cluster_address import ADDRESS_ENV, Address, answers, find_address
-from serve_app.declare import APP_NAME
-from serve_app.serve_status import progress, reason, service_url, status
-from serve_app.signals import sigterm_kept
+from serve_app.cluster.address import ADDRESS_ENV, Address, answers, find_address
+from serve_app.cluster.signals import sigterm_kept
+from serve_app.cluster.status import progress, reason, service_url, status
+from serve_app.config.declare import APP_NAME
 
 _log = structlog.get_logger(__name__)
 

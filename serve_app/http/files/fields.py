@@ -12,11 +12,11 @@ from kernels.errors import InvalidInputError
 from pipeline.avatars.store import check_avatar_id
 from pipeline.clock import SUPPORTED_FPS
 from pipeline.config import SessionSettings
-from serve_app.http.body import JSON, MULTIPART, FormShape, RawForm, Upload, content_type, refuse_query
+from serve_app.http.body.json_body import read_json
+from serve_app.http.body.multipart import need_file, read_multipart
+from serve_app.http.body.pieces import JSON, MULTIPART, FormShape, RawForm, Upload, content_type, refuse_query
 from serve_app.http.capacity import Hold
-from serve_app.http.errors import ConflictingFieldsError, UnsupportedBodyError
-from serve_app.http.json_body import read_json
-from serve_app.http.multipart import need_file, read_multipart
+from serve_app.http.problems.errors import ConflictingFieldsError, UnsupportedBodyError
 from serve_app.http.settings import ApiSettings
 
 JOB_SHAPE: Final = FormShape(("audio", "portrait"), ("avatar_id", "fps", "chunk_frames", "seed", "stream"))

@@ -12,10 +12,10 @@ from fastapi import APIRouter, Request, Response
 
 from deployments.host.live_calls import NumberedEvent
 from kernels.errors import InvalidInputError, LiveAnchorError
-from serve_app.http.live_host import LiveHost
+from serve_app.http.files.streamed import StreamedResponse
+from serve_app.http.live.host import LiveHost
 from serve_app.http.openapi import problems
 from serve_app.http.services import Services
-from serve_app.http.streamed import StreamedResponse
 
 EVENT_STREAM: Final = "text/event-stream"
 HEARTBEAT_S: Final = 15.0

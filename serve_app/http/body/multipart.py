@@ -10,9 +10,9 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
-from serve_app.http.body import BodyLimits, FormShape, RawForm, Upload, body_pieces, names_a_file
+from serve_app.http.body.pieces import BodyLimits, FormShape, RawForm, Upload, body_pieces, names_a_file
 from serve_app.http.capacity import Hold
-from serve_app.http.errors import (
+from serve_app.http.problems.errors import (
     BodyMalformedError,
     DuplicateFieldError,
     FieldTooLargeError,
@@ -37,7 +37,7 @@ async def read_multipart(request: Request, shape: FormShape, limits: BodyLimits,
         hold: Charged with every byte of a file that is kept.
 
     Raises:
-        InvalidInputError: One of `serve_app.http.errors`.
+        InvalidInputError: One of `serve_app.http.problems.errors`.
         BusyError: All requests together hold too much.
         ClientDisconnect: The client went away.
     """

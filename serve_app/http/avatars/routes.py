@@ -12,13 +12,13 @@ from pydantic import BaseModel, Field
 from kernels.errors import InvalidInputError
 from pipeline.avatars.name import clean_name
 from pipeline.avatars.store import AvatarNotFoundError, AvatarSummary, check_avatar_id
-from serve_app.http.body import MULTIPART, FormShape, content_type, refuse_query
-from serve_app.http.byte_range import names_tag
-from serve_app.http.disconnect import until_disconnect
-from serve_app.http.errors import UnsupportedBodyError
-from serve_app.http.fields import text_field
-from serve_app.http.multipart import need_file, read_multipart
+from serve_app.http.body.disconnect import until_disconnect
+from serve_app.http.body.multipart import need_file, read_multipart
+from serve_app.http.body.pieces import MULTIPART, FormShape, content_type, refuse_query
+from serve_app.http.files.byte_range import names_tag
+from serve_app.http.files.fields import text_field
 from serve_app.http.openapi import avatar_body, picture_answer, problems
+from serve_app.http.problems.errors import UnsupportedBodyError
 from serve_app.http.services import Services
 
 AVATAR_SHAPE: Final = FormShape(("file",), ("name",))

@@ -11,9 +11,9 @@ from typing import Final, NoReturn
 
 from starlette.requests import Request
 
-from serve_app.http.body import BodyLimits, FormShape, RawForm, Upload, names_a_file, read_whole
+from serve_app.http.body.pieces import BodyLimits, FormShape, RawForm, Upload, names_a_file, read_whole
 from serve_app.http.capacity import Hold
-from serve_app.http.errors import BodyMalformedError, DuplicateFieldError, UnknownFieldError
+from serve_app.http.problems.errors import BodyMalformedError, DuplicateFieldError, UnknownFieldError
 
 _DATA_URL: Final = re.compile(r"data:[\w.+/;=-]{0,100},", re.ASCII)
 _BASE64: Final = "the file as base64 (RFC 4648), or as a data: URL"
@@ -30,7 +30,7 @@ async def read_json(request: Request, shape: FormShape, limits: BodyLimits, hold
         hold: Charged with every byte that is kept.
 
     Raises:
-        InvalidInputError: One of `serve_app.http.errors`.
+        InvalidInputError: One of `serve_app.http.problems.errors`.
         BusyError: All requests together hold too much.
         ClientDisconnect: The client went away.
     """

@@ -11,10 +11,10 @@ from starlette.requests import Request
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import Drive
 from pipeline.webrtc.sdp import TrickledCandidate, read_fragment
-from serve_app.http.body import JSON, FormShape, RawForm, content_type, read_whole, refuse_query
+from serve_app.http.body.json_body import parse_json
+from serve_app.http.body.pieces import JSON, FormShape, RawForm, content_type, read_whole, refuse_query
 from serve_app.http.capacity import Hold
-from serve_app.http.errors import BodyMalformedError, MissingFieldError, UnsupportedBodyError
-from serve_app.http.fields import (
+from serve_app.http.files.fields import (
     SEED_SCHEMA,
     avatar_id_field,
     choice_field,
@@ -22,7 +22,7 @@ from serve_app.http.fields import (
     seed_field,
     text_field,
 )
-from serve_app.http.json_body import parse_json
+from serve_app.http.problems.errors import BodyMalformedError, MissingFieldError, UnsupportedBodyError
 from serve_app.http.settings import ApiSettings
 
 SDP: Final = "application/sdp"

@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse
 from deployments.host.live_errors import SessionEndedError
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.live.contracts import EndReason
-from serve_app.http.errors import RangeError
-from serve_app.http.problem_kinds import KINDS, OURS, TYPE_PREFIX, ProblemKind
+from serve_app.http.problems.errors import RangeError
+from serve_app.http.problems.kinds import KINDS, OURS, TYPE_PREFIX, ProblemKind
 
 PROBLEM_TYPE: Final = "application/problem+json"
 _SHOWN: Final = 200

@@ -12,12 +12,12 @@ from pydantic import BaseModel, Field
 
 from deployments.host.jobs import JobStarted
 from pipeline.media.results_store import StoredResult
+from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.context import request_id_of, route_of
-from serve_app.http.disconnect import until_disconnect
-from serve_app.http.fields import read_job_form
+from serve_app.http.files.fields import read_job_form
+from serve_app.http.files.streamed import StreamedResponse
 from serve_app.http.openapi import job_body, problems, video_answer
 from serve_app.http.services import Services, StartedJob, new_job_id, start_job
-from serve_app.http.streamed import StreamedResponse
 
 JOB_PROBLEMS = (400, 404, 408, 413, 415, 422, 500, 503, 507)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES
-from serve_app.config import AppConfig
+from serve_app.config.settings import AppConfig
 
 APP_NAME = "liveanchor"
 IMPORT_PATH = "serve_app.app:build_app"

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Request, Response
 
 from kernels.errors import InvalidInputError
 from pipeline.webrtc.ice import link_headers
-from serve_app.http.body import content_type
-from serve_app.http.disconnect import until_disconnect
-from serve_app.http.errors import BodyMalformedError, UnsupportedBodyError
-from serve_app.http.live_fields import SDP, candidates_body, candidates_of, check_sdp, read_small
-from serve_app.http.live_host import LiveHost
+from serve_app.http.body.disconnect import until_disconnect
+from serve_app.http.body.pieces import content_type
+from serve_app.http.live.fields import SDP, candidates_body, candidates_of, check_sdp, read_small
+from serve_app.http.live.host import LiveHost
 from serve_app.http.openapi import problems
+from serve_app.http.problems.errors import BodyMalformedError, UnsupportedBodyError
 from serve_app.http.services import Services
 
 _METHODS: Final = "POST, OPTIONS"

@@ -31,7 +31,7 @@ from kernels.errors import InvalidInputError
 from pipeline.avatars.store import IN_USE_S
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.live.settings import LiveSettings, RtcSettings
-from serve_app.config_errors import ENV_PREFIX, NESTED, misspelt_variable, no_yaml, refusal
+from serve_app.config.errors import ENV_PREFIX, NESTED, misspelt_variable, no_yaml, refusal
 from serve_app.http.settings import ApiSettings
 
 MIN_AVATAR_TTL_S = 2 * IN_USE_S

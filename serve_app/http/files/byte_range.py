@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from serve_app.http.errors import RangeError
+from serve_app.http.problems.errors import RangeError
 
 _ONE: Final = re.compile(r"bytes=[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*", re.ASCII | re.IGNORECASE)
 _TAG: Final = re.compile(r'(?:W/)?("[\x21\x23-\x7e\x80-\xff]*")')

@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from serve_app.http.disconnect import until_disconnect
+from serve_app.http.body.disconnect import until_disconnect
 
 VIDEO: str = "video/mp4"
 

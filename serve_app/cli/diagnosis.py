@@ -121,7 +121,7 @@ def _tensorrt() -> Finding:
 def _ray_cluster() -> Finding:
     if find_spec("ray") is None:
         return Finding("ray cluster", "optional", "none: Ray is not installed")
-    from serve_app.cluster_address import answers, find_address
+    from serve_app.cluster.address import answers, find_address
 
     try:
         address = find_address()

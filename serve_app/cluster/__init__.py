@@ -1,0 +1,1 @@
+"""The Ray cluster that commands run on."""

@@ -1,0 +1,1 @@
+"""The configuration of the application, and the document that Ray Serve is given."""

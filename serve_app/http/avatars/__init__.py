@@ -1,0 +1,1 @@
+"""Avatars over HTTP."""

@@ -1,0 +1,1 @@
+"""Request bodies, read in pieces and bounded."""

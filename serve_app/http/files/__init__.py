@@ -1,0 +1,1 @@
+"""Video files over HTTP: jobs, results, byte ranges."""
