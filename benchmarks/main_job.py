@@ -14,15 +14,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.aperture import face_mesh_meter
-from benchmarks.lip_sync import SpokenClip, closures, pooled_r
-from benchmarks.record import RESULTS_DIR, BenchmarkRecord, RunInfo, describe_run, format_table, write_records
-from benchmarks.speaking import Face, Meter, Sentence, ceiling_clips, rest_limit, spoken_clips
+from benchmarks.core.record import RESULTS_DIR, BenchmarkRecord, RunInfo, describe_run, format_table, write_records
+from benchmarks.quality.aperture import face_mesh_meter
+from benchmarks.quality.lip_sync import SpokenClip, closures, pooled_r
+from benchmarks.quality.speaking import Face, Meter, Sentence, ceiling_clips, rest_limit, spoken_clips
 from engines.weights.home import face_weights_dir
 from kernels.errors import InvalidInputError, LiveAnchorError
 
 if TYPE_CHECKING:
-    from benchmarks.local_face import LocalFace
+    from benchmarks.quality.local_face import LocalFace
     from pipeline.session.local_job import LocalPipeline
 
 SUITE: Final = "main_job"
@@ -91,7 +91,7 @@ class MainJob:
     @cached_property
     def sentences(self) -> list[Sentence]:
         """Held-out sentences of held-out voices."""
-        from benchmarks.held_out import held_out_sentences
+        from benchmarks.quality.held_out import held_out_sentences
 
         return held_out_sentences(self.options.sentences)
 
@@ -105,7 +105,7 @@ class MainJob:
     @cached_property
     def presenter(self) -> LocalFace:
         """The default presenter."""
-        from benchmarks.local_face import presenter_face
+        from benchmarks.quality.local_face import presenter_face
 
         return presenter_face(self.pipeline)
 
@@ -198,7 +198,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise InvalidInputError("out", "results/ with --quick", "a file elsewhere: quick numbers are not published")
         if args.portrait is not None and not args.portrait.is_file():
             raise InvalidInputError("portrait", str(args.portrait), "an image file")
-        from benchmarks.main_job_cases import MEASURES
+        from benchmarks.quality.main_job_cases import MEASURES
 
         options = Options(
             portrait=args.portrait,

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from benchmarks import real_prompts, real_speech
-from benchmarks.run_info import describe_run
+from benchmarks.core.run_info import describe_run
+from benchmarks.quality import real_prompts, real_speech
 from engines.mini.load import load_engines, load_networks, weights_folder
 from kernels.errors import InvalidInputError
 from pipeline.types import F32

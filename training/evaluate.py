@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from benchmarks.alignment import expected_opening
-from benchmarks.lip_sync import (
+from benchmarks.quality.alignment import expected_opening
+from benchmarks.quality.lip_sync import (
     Span,
     SpokenClip,
     best_lag,

@@ -89,7 +89,7 @@ _ORDERS = {"none": 0, "before": 1, "after": 2}
 
 
 _FULL: Final = 60
-"""Programs that are enough to prefer a larger tile on 132 multiprocessors, as measured (`benchmarks/rife_tiling.py`)."""
+"""Programs that are enough to prefer a larger tile on 132 multiprocessors, as measured (`benchmarks/kernels/rife_tiling.py`)."""
 
 
 def choose_tile(pixels: int, inputs: int, outputs: int) -> ConvTile:

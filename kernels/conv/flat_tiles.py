@@ -38,7 +38,7 @@ def tile_for(
     modulation: bool = False,
     shared_bytes: int = 232448,
 ) -> Tile:
-    """A measured choice (`python -m benchmarks.flat_convolution_tiles`, one H200): wide tiles while they fill the GPU.
+    """A measured choice (`python -m benchmarks.kernels.flat_convolution_tiles`, one H200): wide tiles while they fill the GPU.
 
     Args:
         shape: Extent of the pictures.

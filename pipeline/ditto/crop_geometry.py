@@ -51,7 +51,7 @@ _JAW: Final = (
 MESH_BOX: Final = (*_BROWS, *_JAW)
 """Points of the 468-point mesh that bound what the 106- and 203-point sets bound: jaw line from temple to temple, and brows. The
 mesh's forehead is left out, which the others do not have: with it the crop is 9 to 19 % larger and lies 26 to 34 crop pixels
-higher (`benchmarks/ditto_crop.py`)."""
+higher (`benchmarks/ditto/crop.py`)."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 from websockets.exceptions import ConnectionClosed
 
-from benchmarks.aperture import ApertureMeter
+from benchmarks.quality.aperture import ApertureMeter
 from deployments.graph.errors import StageFailedError, StageLostError
 from deployments.host.live_errors import (
     NoCapacityError,

@@ -8,8 +8,8 @@ import av
 import numpy as np
 import pytest
 
-from benchmarks.aperture import ApertureMeter, Apertures, NoFaceError, aperture_of
-from benchmarks.decode import decode_luma, decode_rgb
+from benchmarks.core.decode import decode_luma, decode_rgb
+from benchmarks.quality.aperture import ApertureMeter, Apertures, NoFaceError, aperture_of
 from kernels.errors import ShapeError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from benchmarks.record import (
+from benchmarks.core.record import (
     RESULTS_DIR,
     BenchmarkRecord,
     RunInfo,

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from benchmarks.boundaries import StepDifferences, boundary_diff_ratio, max_level_difference, off_boundary_ratios
+from benchmarks.quality.boundaries import (
+    StepDifferences,
+    boundary_diff_ratio,
+    max_level_difference,
+    off_boundary_ratios,
+)
 from kernels.errors import InvalidInputError, ShapeError
 
 

@@ -6,22 +6,24 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.aperture import Apertures, NoFaceError
-from benchmarks.calibration import (
+from benchmarks.core.record import RunInfo
+from benchmarks.quality.aperture import Apertures, NoFaceError
+from benchmarks.quality.calibration import (
     OPENINGS,
     calibrate,
     calibration_records,
     commanded_aperture,
     held_mouth,
 )
-from benchmarks.record import RunInfo
 from engines.mini.control_points import INDEX
 from engines.mini.rig import mouth_gap
 from engines.motion_layout import unpack_motion
 from kernels.errors import InvalidInputError
 
 IDLE = Apertures(np.full(100, 0.02, dtype=np.float32))
-RUN = RunInfo("cpu", "cpu, 2 cores", "2.13.0", "0123abc", date(2026, 1, 2), "python -m benchmarks.calibrate_aperture")
+RUN = RunInfo(
+    "cpu", "cpu, 2 cores", "2.13.0", "0123abc", date(2026, 1, 2), "python -m benchmarks.quality.calibrate_aperture"
+)
 
 
 class Reader:

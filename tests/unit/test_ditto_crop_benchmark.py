@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.ditto_crop import compare, square_of, table
+from benchmarks.ditto.crop import compare, square_of, table
 from engines.ditto.landmarks import Landmark106, Landmark203
 from pipeline.ditto.crop_geometry import MESH_BOX, crop_matrices, face_square, transform_points
 from pipeline.ditto.face_landmarks import FaceLandmarker

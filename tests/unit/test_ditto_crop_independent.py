@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import ditto_crop
-from benchmarks.ditto_crop_independent import SCALE, SHIFT, compare, compare_faces, records, square_for, summary
-from benchmarks.independent_landmarks import (
+from benchmarks.core.record import RunInfo
+from benchmarks.ditto import crop as ditto_crop
+from benchmarks.ditto.crop_independent import SCALE, SHIFT, compare, compare_faces, records, square_for, summary
+from benchmarks.ditto.independent_landmarks import (
     Dlib68,
     FaceApi68,
     FacePoints,
@@ -20,13 +21,12 @@ from benchmarks.independent_landmarks import (
     from_68,
     read_tfjs_weights,
 )
-from benchmarks.record import RunInfo
 from pipeline.ditto.crop_geometry import MESH_BOX, eyes_and_lips, face_square
 from pipeline.types import F32, U8
 from tests.unit.face_support import face_mesh, face_weights, presenter
 
 MESH: F32 = np.ascontiguousarray(presenter().landmarks[:, :2], np.float32)
-RUN = RunInfo("cpu", "a processor", "2.13.0", "0" * 40, date(2026, 1, 1), "python -m benchmarks.ditto_crop")
+RUN = RunInfo("cpu", "a processor", "2.13.0", "0" * 40, date(2026, 1, 1), "python -m benchmarks.ditto.crop")
 
 
 def points_of(mesh: F32, outline: bool = True) -> FacePoints:

@@ -1,6 +1,6 @@
 import pytest
 
-from benchmarks.encode_speed import converting_encode_fps, encode_fps, nv12_psnr_db, synthetic_canvases
+from benchmarks.quality.encode_speed import converting_encode_fps, encode_fps, nv12_psnr_db, synthetic_canvases
 from kernels.errors import InvalidInputError
 from pipeline.config import EncoderSettings
 from tests.unit.media_samples import moving_canvas

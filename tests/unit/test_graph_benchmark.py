@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks import main_job
-from benchmarks.graph import decodes, first_picture_s, speech
-from benchmarks.process_memory import PeakMemory, descendants, pss_bytes
+from benchmarks.core.process_memory import PeakMemory, descendants, pss_bytes
+from benchmarks.graph.run import decodes, first_picture_s, speech
 from kernels.errors import LiveAnchorError
 from pipeline.config import EncoderSettings
 from pipeline.media.audio_in import AudioTrack

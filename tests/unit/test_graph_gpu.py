@@ -13,12 +13,12 @@ pytest.importorskip("ray.serve")
 
 import torch
 
-from benchmarks import graph_gpu
-from benchmarks import graph_gpu_service as graph
-from benchmarks.graph_gpu_records import records_of
-from benchmarks.graph_gpu_weights import pale
-from benchmarks.record import BenchmarkRecord
-from benchmarks.run_info import describe_run
+from benchmarks.core.record import BenchmarkRecord
+from benchmarks.core.run_info import describe_run
+from benchmarks.graph.gpu_records import records_of
+from benchmarks.graph.gpu_weights import pale
+from benchmarks.graph.run import gpu as graph_gpu
+from benchmarks.graph.run import gpu_service as graph
 from deployments.graph.calls import GpuMemory, StageStats
 from kernels.errors import LiveAnchorError
 

@@ -7,11 +7,12 @@ import json
 import pytest
 import torch
 
-from benchmarks import kernels, rife
-from benchmarks.baselines.five_pass import eager_composite, five_pass_splice, sampling_grid
-from benchmarks.gpu_timing import between_events_ms, replayed_ms
-from benchmarks.kernel_inputs import composite_bytes, face_bytes, sets_beyond_l2
-from benchmarks.kernels import records, summary
+from benchmarks.core.gpu_timing import between_events_ms, replayed_ms
+from benchmarks.kernels.five_pass import eager_composite, five_pass_splice, sampling_grid
+from benchmarks.kernels.inputs import composite_bytes, face_bytes, sets_beyond_l2
+from benchmarks.kernels.run import records, summary
+from benchmarks.kernels.run import run as kernels
+from benchmarks.rife.run import run as rife
 from kernels.nv12.composite import composite_nv12_torch
 from kernels.nv12.splice import nv12_splice
 from tests.unit.test_composite_nv12_triton import crops_of, plan_of

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.lip_sync import (
+from benchmarks.quality.lip_sync import (
     Span,
     SpokenClip,
     best_lag,

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.boundaries import max_level_difference
-from benchmarks.decode import decode_luma, decode_rgb
-from benchmarks.held_out import labelled_sentence
-from benchmarks.local_face import LocalFace, wav_of
+from benchmarks.core.decode import decode_luma, decode_rgb
+from benchmarks.quality.boundaries import max_level_difference
+from benchmarks.quality.held_out import labelled_sentence
+from benchmarks.quality.local_face import LocalFace, wav_of
 from engines.mini.load import make_engines, random_networks
 from pipeline.media.audio_in import decode_audio
 from pipeline.mini.family import make_speech_stages

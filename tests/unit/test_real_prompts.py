@@ -7,7 +7,7 @@ import av
 import numpy as np
 import pytest
 
-from benchmarks import real_prompts
+from benchmarks.quality import real_prompts
 from kernels.errors import InvalidInputError
 from training.phones import Phone
 from training.utterance import SynthesisError

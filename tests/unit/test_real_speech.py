@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.real_speech import align, read_wav, transcripts
+from benchmarks.quality.real_speech import align, read_wav, transcripts
 from kernels.errors import InvalidInputError
 from training.utterance import SynthesisError
 

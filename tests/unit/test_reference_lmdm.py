@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks.baselines.reference_lmdm import ReferenceSampling
-from benchmarks.ditto_motion import relative_error, window_inputs
+from benchmarks.ditto.motion import relative_error, window_inputs
+from benchmarks.ditto.reference_lmdm import ReferenceSampling
 from engines.ditto.motion_sampler import MotionSampler
 from engines.networks import build
 from engines.networks.lmdm import Lmdm

@@ -7,8 +7,9 @@ from datetime import date
 import numpy as np
 import torch
 
-from benchmarks import rife, rife_cpu
-from benchmarks.record import RunInfo
+from benchmarks.core.record import RunInfo
+from benchmarks.rife.run import cpu as rife_cpu
+from benchmarks.rife.run import run as rife
 from engines.networks import build
 from engines.networks.rife.ifnet import IFNet
 from engines.rife import Interpolator

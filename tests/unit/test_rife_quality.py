@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.frame_similarity import IDENTICAL_DB, luma_of, psnr_db, ssim
-from benchmarks.rife_quality import blend, busiest, inside, measure, mouth_box_of, records_of, repeat, sheet
-from benchmarks.run_info import describe_run
+from benchmarks.core.frame_similarity import IDENTICAL_DB, luma_of, psnr_db, ssim
+from benchmarks.core.run_info import describe_run
+from benchmarks.rife.quality import blend, busiest, inside, measure, mouth_box_of, records_of, repeat, sheet
 from kernels.errors import ShapeError
 from pipeline.media.compare.mouth_box import MouthBox
 from pipeline.mini.registration import make_avatar

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks import shared_gpu
-from benchmarks.record import read_records
-from benchmarks.run_info import describe_run
-from benchmarks.shared_gpu_stages import FRACTIONS, STAGES
+from benchmarks.core.record import read_records
+from benchmarks.core.run_info import describe_run
+from benchmarks.graph.run import shared_gpu
+from benchmarks.graph.shared_gpu_stages import FRACTIONS, STAGES
 
 
 def sharing(slower: float) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from datetime import date
 import numpy as np
 import pytest
 
-from benchmarks.aperture import Apertures, NoFaceError
-from benchmarks.lip_sync import Span
-from benchmarks.lip_sync_records import closures_record, correlation_record, lag_record, silence_record
-from benchmarks.record import RunInfo
-from benchmarks.speaking import Sentence, ceiling_clips, rest_limit, silence_shares, spoken_clips
+from benchmarks.core.record import RunInfo
+from benchmarks.quality.aperture import Apertures, NoFaceError
+from benchmarks.quality.lip_sync import Span
+from benchmarks.quality.lip_sync_records import closures_record, correlation_record, lag_record, silence_record
+from benchmarks.quality.speaking import Sentence, ceiling_clips, rest_limit, silence_shares, spoken_clips
 from engines.motion_layout import EXP
 from kernels.errors import InvalidInputError
 from pipeline.types import SAMPLES_PER_FRAME

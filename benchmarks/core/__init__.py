@@ -1,0 +1,1 @@
+"""What every benchmark shares: records, timing, memory, the facts of the machine."""

@@ -1,0 +1,1 @@
+"""The picture kernels against their baselines, and searches for their tiles."""

@@ -1,0 +1,1 @@
+"""Live sessions as a viewer sees them."""

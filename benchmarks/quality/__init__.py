@@ -1,0 +1,1 @@
+"""Picture and lip quality, and the speed of one process."""

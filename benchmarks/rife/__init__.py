@@ -1,0 +1,1 @@
+"""Frame interpolation: speed and quality."""
