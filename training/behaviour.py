@@ -1,7 +1,7 @@
 """What a presenter does besides moving the lips: training targets for head, brows, lids and gaze.
 
-The base is `pipeline.session.idle_motion`, so that speech starts from and ends in the same style. On top come, while someone speaks:
-nods and brow raises on loud vowels, slow turns from phrase to phrase, a livelier sway.
+The base is `pipeline.session.idle_motion`, so that speech starts from and ends in the same style. On top come, while someone
+speaks: nods and brow raises on loud vowels, slow turns from phrase to phrase, a livelier sway.
 """
 
 from __future__ import annotations

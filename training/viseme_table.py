@@ -1,7 +1,8 @@
 """What the lips do for every canonical phone: hand-made targets in the units of `engines.mini.rig`.
 
-Gaps are inner-lip gaps in mouth widths (`engines.mini.rig.mouth_gap`), chosen so that they follow the expected opening of the lip-sync
-measures: open vowels 1.0 -> about 0.38, mid 0.6 -> 0.22, close 0.35 -> 0.12, other consonants 0.25 -> 0.10, silence and /m b p/ 0.
+Gaps are inner-lip gaps in mouth widths (`engines.mini.rig.mouth_gap`), chosen so that they follow the expected opening of the
+lip-sync measures: open vowels 1.0 -> about 0.38, mid 0.6 -> 0.22, close 0.35 -> 0.12, other consonants 0.25 -> 0.10, silence and
+/m b p/ 0.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ def phones_to_actions(
         loudness: Optional (n,) at `fps`, 1 = usual; scales vowels mildly (power 0.25, clipped to 0.88..1.12).
 
     Returns:
-        float32 (n_frames, n_actions) in the order of `engines.mini.rig.ACTIONS`; only mouth actions are non-zero. During /m b p/ the
-        gap is -0.029 (pressed), in pauses exactly 0.
+        float32 (n_frames, n_actions) in the order of `engines.mini.rig.ACTIONS`; only mouth actions are non-zero. During /m b p/
+        the gap is -0.029 (pressed), in pauses exactly 0.
     """
     how = Style.draw(style) if isinstance(style, np.random.Generator) else style or Style()
     out = np.zeros((n_frames, len(ACTIONS)), np.float32)

@@ -17,11 +17,11 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from benchmarks.core.run_info import RESULTS_DIR as RESULTS_DIR
 from benchmarks.core.run_info import RunInfo as RunInfo
 from benchmarks.core.run_info import describe_run as describe_run
 from kernels.errors import InvalidInputError
 
-RESULTS_DIR = Path(__file__).parent / "results"
 RATIO_TOLERANCE = 0.01
 """Relative; `ratio` is redundant with `value` and `baseline_value`, and must agree with them up to rounding."""
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import torch
 
+RESULTS_DIR = Path(__file__).resolve().parents[1] / "results"
+
 
 @dataclass(frozen=True)
 class RunInfo:
@@ -65,7 +67,7 @@ def _cpu_name() -> str:
 
 def _commit() -> str:
     git = shutil.which("git")
-    root = Path(__file__).parent.parent
+    root = Path(__file__).resolve().parents[2]
     if git is None:
         return "unknown"
     head = subprocess.run([git, "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments

@@ -6,8 +6,8 @@ checkpoint folder (`weights pull ditto` brings `landmark203.onnx`; `2d106det.onn
 are named by `--landmark203` and `--landmark106`. Neither was at hand when this was written. The other sets are choices of mesh
 points: they show what the choice costs, not what the networks' disagreement does.
 
-`--independent` compares with public landmarkers that have nothing to do with ours (`benchmarks.ditto.independent_landmarks`), on every
-picture as it is, reshaped, posed and turned, and writes records with `--out`: a proxy for the reference's networks.
+`--independent` compares with public landmarkers that have nothing to do with ours (`benchmarks.ditto.independent_landmarks`), on
+every picture as it is, reshaped, posed and turned, and writes records with `--out`: a proxy for the reference's networks.
 """
 
 from __future__ import annotations

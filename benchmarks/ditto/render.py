@@ -25,10 +25,10 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.core.gpu_timing import between_events_ms, replayed_ms
-from benchmarks.core.run_info import RunInfo, describe_run
+from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 
 SUITE = "ditto"
-OUT = Path(__file__).parent / "results" / "h200" / "ditto.json"
+OUT = RESULTS_DIR / "h200" / "ditto.json"
 COMMAND = "python -m benchmarks.ditto.render"
 BATCHES = (1, 2, 4, 8, 16)
 PRECISION_INPUTS = 16

@@ -25,7 +25,7 @@ import httpx
 import torch
 
 from benchmarks.core.record import format_table, write_records
-from benchmarks.core.run_info import describe_run
+from benchmarks.core.run_info import RESULTS_DIR, describe_run
 from benchmarks.graph.gpu_local import OneProcess, live_server
 from benchmarks.graph.gpu_records import SUITE, records_of
 from benchmarks.graph.gpu_weights import write_checkpoints
@@ -34,7 +34,7 @@ from benchmarks.graph.run import gpu_service as graph
 from deployments.config import STAGE_NAMES
 from kernels.errors import LiveAnchorError
 
-DEFAULT_OUT: Final = Path(__file__).parent / "results" / "h200" / f"{SUITE}.json"
+DEFAULT_OUT: Final = RESULTS_DIR / "h200" / f"{SUITE}.json"
 COMMAND: Final = "python -m benchmarks.graph.gpu"
 PARTS: Final = ("files", "parallel", "live", "kill", "local")
 Measured = dict[str, Any]

@@ -27,7 +27,7 @@ from kernels.errors import LiveAnchorError
 from serve_app.cluster.own import Cluster, free_port, submit, wait_until_running
 from serve_app.config.declare import APP_NAME
 
-CONFIG: Final = Path(__file__).resolve().parents[1] / "serve_config.yaml"
+CONFIG: Final = Path(__file__).resolve().parents[2] / "serve_config.yaml"
 START_S: Final = 300.0
 ASK_S: Final = 60.0
 BACK_S: Final = 60.0

@@ -43,7 +43,7 @@ from pipeline.types import F32, SAMPLE_RATE_HZ
 
 SUITE: Final = "graph"
 DEFAULT_OUT: Final = RESULTS_DIR / "cpu-2core" / f"{SUITE}.json"
-SPEECH: Final = Path(__file__).resolve().parents[1] / "docs" / "demo" / "speech.wav"
+SPEECH: Final = Path(__file__).resolve().parents[2] / "docs" / "demo" / "speech.wav"
 JOB_S: Final = 10.0
 LONG_S: Final = 600.0
 RUNS: Final = 3
@@ -253,7 +253,3 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

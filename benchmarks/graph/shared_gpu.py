@@ -31,12 +31,12 @@ from typing import Any, Final
 
 import torch
 
-from benchmarks.core.run_info import RunInfo, describe_run
+from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.graph.run import shared_gpu_handover as handover
 from benchmarks.graph.shared_gpu_stages import FRACTIONS, STAGES
 
 SUITE: Final = "shared_gpu"
-DEFAULT_OUT: Final = Path(__file__).parent / "results" / "h200" / f"{SUITE}.json"
+DEFAULT_OUT: Final = RESULTS_DIR / "h200" / f"{SUITE}.json"
 COMMAND: Final = "python -m benchmarks.graph.shared_gpu"
 READY_S: Final = 110.0
 Measured = dict[str, Any]

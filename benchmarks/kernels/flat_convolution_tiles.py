@@ -1,4 +1,4 @@
-"""Tiles of `flat_convolution`'s kernels over the Ditto decoder's shapes: `python -m benchmarks.kernels.flat_convolution_tiles FILE.json`.
+"""Tiles of `flat_convolution` over the Ditto decoder's shapes: `python -m benchmarks.kernels.flat_convolution_tiles FILE.json`.
 
 Batch of eight, fp16, random data, device time by graph replay; TFLOP/s count the convolution's own work, not the rows between
 lines. cuDNN's channels-last convolution of the same pictures, without what follows it, stands beside. The defaults are in

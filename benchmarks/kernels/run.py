@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from benchmarks.core.gpu_timing import between_events_ms, copy_bytes_per_s, replayed_ms
-from benchmarks.core.run_info import RunInfo, describe_run
+from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.kernels.five_pass import eager_composite, five_pass_splice, sampling_grid
 from benchmarks.kernels.inputs import (
     BATCH,
@@ -41,7 +41,7 @@ from benchmarks.kernels.inputs import (
 )
 
 SUITE = "kernels"
-OUT = Path(__file__).parent / "results" / "h200" / "kernels.json"
+OUT = RESULTS_DIR / "h200" / "kernels.json"
 COMMAND = "python -m benchmarks.kernels"
 FACES: dict[str, tuple[torch.dtype, bool]] = {
     "float32_planar": (torch.float32, False),
@@ -324,7 +324,3 @@ def _median(values: list[float]) -> float:
 
 def _short(value: Any) -> str:
     return f"{_median(value):.5f}" if isinstance(value, list) else f"{value:.6g}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,8 +3,8 @@
 Starts a cluster and measuring clients of its own on this machine; server and clients share its cores. `--only CASE` repeats a part,
 `--drift-s` shortens the ten minutes of the A/V measure. Baselines come from aiortc's own encoders (`benchmarks.live.stamped_server
 --path aiortc`) in the same run, where there is such a thing; `..._stamped_...` are both paths with the same drawn scene. The A/V
-offset is measured in real sessions whose stages draw a flash where the client's microphone clicks (`benchmarks.live.click_server`): a
-face of `mini` shows no flash.
+offset is measured in real sessions whose stages draw a flash where the client's microphone clicks
+(`benchmarks.live.click_server`): a face of `mini` shows no flash.
 """
 
 from __future__ import annotations
@@ -347,7 +347,3 @@ def main(arguments: list[str] | None = None) -> int:
                 time.sleep(10)  # idle loops of the new presenters are being drawn
             failed |= _run_cases(Rig(run, url, avatars, folder, options.drift_s), wanted, options.out)
     return failed
-
-
-if __name__ == "__main__":
-    sys.exit(main())

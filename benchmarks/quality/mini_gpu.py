@@ -1,7 +1,7 @@
 """The stages of `mini` and the RIFE networks on a GPU as they are today: eager torch, no graphs, no own kernels but the tail.
 
-`python -m benchmarks.quality.mini_gpu` makes `results/h200/mini.json`. Baseline of the `mini` rows, in the same run: the same stage on
-one thread of the same machine's CPU. RIFE rows have no baseline yet; they are the starting point for the fast path.
+`python -m benchmarks.quality.mini_gpu` makes `results/h200/mini.json`. Baseline of the `mini` rows, in the same run: the same
+stage on one thread of the same machine's CPU. RIFE rows have no baseline yet; they are the starting point for the fast path.
 """
 
 from __future__ import annotations

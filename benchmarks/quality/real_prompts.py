@@ -1,7 +1,8 @@
 """Recordings of a person with phone timings: telephone prompts, Debian's `asterisk-core-sounds-en-g722` (16 kHz, 10 minutes).
 
 Used for measuring only, never for training. Their texts come with `asterisk-core-sounds-en`; they are aligned by a real recogniser
-(`benchmarks.quality.real_speech.align`). What the texts do not say exactly (digits, tones) or the recogniser does not know is left out.
+(`benchmarks.quality.real_speech.align`). What the texts do not say exactly (digits, tones) or the recogniser does not know is
+left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A labelled contact sheet of what the mesh renderer draws: `python -m benchmarks.quality.renderer_sheet SHEET.png [--portrait PHOTO]`.
+"""A contact sheet of what the mesh renderer draws: `python -m benchmarks.quality.renderer_sheet SHEET.png [--portrait PHOTO]`.
 
 For people to look at; nothing here is measured.
 """

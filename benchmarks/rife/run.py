@@ -42,7 +42,7 @@ from kernels.errors import LiveAnchorError
 SUITE: Final = "rife"
 DEFAULT_OUT: Final = RESULTS_DIR / "h200" / f"{SUITE}.json"
 SIZE: Final = 512
-FORMULA: Final = Path(__file__).parents[1] / "tests" / "data" / "rife" / "fill.py"
+FORMULA: Final = Path(__file__).resolve().parents[2] / "tests" / "data" / "rife" / "fill.py"
 REPLAYED: Final = "modules in float16 as they are, replayed the same way"
 CALLED: Final = "modules in float16 as they are, called from Python"
 ROUNDED: Final = "modules in float16 as they are, rounded to levels"
@@ -242,7 +242,3 @@ def main(arguments: list[str] | None = None) -> int:
         write_records(options.out, records)
         print(format_table(records), flush=True)
     return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,8 @@
 """An avatar store at any fsspec URI, with a copy of its bundles on every machine that uses them.
 
-The remote place has the same folders as a local store (see `pipeline.avatars.store`). It has no times of use that could be set, so a
-use of a temporary avatar is an empty file beside its bundle, `temporary/<id>.<milliseconds in hex>`: one listing tells everything,
-and no process overwrites what another has written.
+The remote place has the same folders as a local store (see `pipeline.avatars.store`). It has no times of use that could be set,
+so a use of a temporary avatar is an empty file beside its bundle, `temporary/<id>.<milliseconds in hex>`: one listing tells
+everything, and no process overwrites what another has written.
 """
 
 from __future__ import annotations

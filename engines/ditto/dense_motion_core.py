@@ -28,8 +28,8 @@ class DenseMotionCore(nn.Module):
     Batch norm is folded; positions, heat maps and the softmax are float32 whatever the type of the module. It has no grid sample
     and exports to ONNX (opset 18 and below). In float32 it equals `DenseMotionNetwork` up to rounding (2e-5 on formula weights).
 
-    A caller computes `compress(volume)` once per source picture, samples it with `sparse_motions` (`kernels.sampling.grid_sample_3d`: one
-    volume, 22 grids), runs this, and samples the volume with the deformation.
+    A caller computes `compress(volume)` once per source picture, samples it with `sparse_motions`
+    (`kernels.sampling.grid_sample_3d`: one volume, 22 grids), runs this, and samples the volume with the deformation.
 
     Args:
         network: Where the weights come from. Not changed.

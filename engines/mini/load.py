@@ -73,7 +73,7 @@ class MiniEngines:
 
 def weights_folder() -> Path:
     """Where the embedded weights lie."""
-    return Path(__file__).parent / "weights_data" / FAMILY
+    return Path(__file__).resolve().parents[1] / "weights_data" / FAMILY
 
 
 def load_networks(folder: Path | None = None) -> MiniNetworks:

@@ -2,8 +2,8 @@
 
 `prepare` solves everything that depends on the avatar only; `render` turns motion into pictures. Per frame: expression
 and pose give a backward displacement lattice (`engines.mini.mesh_deform`), the eyes are drawn into the texture
-(`engines.mini.eyelids`), the face is warped (`kernels.sampling.mesh_warp`), and the mouth is composed of lip layers over its interior
-(`engines.mini.mouth_layers`, `mouth_interior`).
+(`engines.mini.eyelids`), the face is warped (`kernels.sampling.mesh_warp`), and the mouth is composed of lip layers over its
+interior (`engines.mini.mouth_layers`, `mouth_interior`).
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ by 1/60 of a voxel at 64.
 One volume may serve several consecutive grids (22 sparse motions sample one frame's features), which spares the repeated
 volume.
 
-`grid_sample_3d_torch` is the reference and the CPU path; CUDA tensors take `kernels.sampling.grid_sample_3d_triton`. Inference only: no
-gradient.
+`grid_sample_3d_torch` is the reference and the CPU path; CUDA tensors take `kernels.sampling.grid_sample_3d_triton`. Inference
+only: no gradient.
 """
 
 from __future__ import annotations

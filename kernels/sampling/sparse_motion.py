@@ -1,8 +1,8 @@
 """Input of the dense motion network: 22 translated views of a source volume and the keypoints' heat maps, in one pass.
 
 View 0 is the volume sampled at the identity grid, view k at the grid moved by source minus driving keypoint k, with the semantics
-of `kernels.sampling.grid_sample_3d`. The heat of keypoint k is exp(-|grid - driving|^2 / 0.02) - exp(-|grid - source|^2 / 0.02); view 0 has
-none.
+of `kernels.sampling.grid_sample_3d`. The heat of keypoint k is exp(-|grid - driving|^2 / 0.02) - exp(-|grid - source|^2 / 0.02);
+view 0 has none.
 
 Volumes are channels-last, (batch, depth, height, width, channels). `sparse_motion_torch` is the reference and the CPU path; CUDA
 tensors take `kernels.sampling.sparse_motion_triton`.

@@ -87,7 +87,7 @@ def drawing_version() -> str:
     """Hash of the code and the table that make the picture and its crop: another drawing, another version."""
     package = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in (*sorted(package.glob("*.py")), package / "template.npy", package.parent / "face_crop.py"):
+    for path in (*sorted(package.glob("*.py")), package / "template.npy", package.parent / "avatars" / "face_crop.py"):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 

@@ -49,7 +49,7 @@ def refuse_rate(fps: float, reason: str) -> InvalidInputError:
 
 
 def check_rate(fps: float, facts: RifeFacts) -> None:
-    """Refuse a frame rate for which pictures would be interpolated (`pipeline.session.drawing.needs_rife`), where nothing can do that.
+    """Refuse a frame rate that needs interpolated pictures (`pipeline.session.drawing.needs_rife`), where nothing can do that.
 
     Args:
         fps: 50 or 59.94.

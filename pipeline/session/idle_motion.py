@@ -1,7 +1,7 @@
 """How a silent face lives: it breathes, sways, blinks and looks about a little; the mouth is closed.
 
-A function of (seed, frame index) without state: smooth sums of slow waves, blinks from `pipeline.session.blink_cue`, gaze that rests and
-jumps. Any stretch of frames can be made alone and equals the same stretch of a longer one, bit for bit.
+A function of (seed, frame index) without state: smooth sums of slow waves, blinks from `pipeline.session.blink_cue`, gaze that
+rests and jumps. Any stretch of frames can be made alone and equals the same stretch of a longer one, bit for bit.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -21,6 +21,17 @@ class Benchmark(StrEnum):
     rife = "rife"
 
 
+_MODULES: Final = {
+    Benchmark.main_job: "benchmarks.main_job",
+    Benchmark.graph: "benchmarks.graph.run",
+    Benchmark.live: "benchmarks.live.run",
+    Benchmark.rife_quality: "benchmarks.rife.quality",
+    Benchmark.rife_cpu: "benchmarks.rife.cpu",
+    Benchmark.kernels: "benchmarks.kernels.run",
+    Benchmark.rife: "benchmarks.rife.run",
+}
+
+
 def bench(
     context: typer.Context,
     name: Annotated[Benchmark, typer.Argument(help="Which benchmark to run.")],
@@ -29,5 +40,5 @@ def bench(
 
     Example: liveanchor bench main_job -- --portrait me.jpg
     """
-    module = importlib.import_module(f"benchmarks.{name.value}")
+    module = importlib.import_module(_MODULES[name])
     raise typer.Exit(module.main(context.args))

@@ -178,7 +178,7 @@ def _start() -> Any:
 @contextmanager
 def _importable() -> Iterator[None]:
     """Let worker processes import what this process can import, wherever it was started from."""
-    root = str(Path(__file__).resolve().parent.parent)
+    root = str(Path(__file__).resolve().parents[2])
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = root if not before else f"{root}{os.pathsep}{before}"
     try:

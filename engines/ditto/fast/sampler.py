@@ -8,8 +8,8 @@
   residuals, guidance and DDIM's update are parts of the products beside them.
 
 The residual stream, the motion, norms and softmax are float32; products run in the type of the weights. The loop reads nothing
-back, so it can be captured whole (`engines.runtimes.cuda_graphs.BucketedGraph`). On the CPU in float32 it gives the sampler's numbers up to
-rounding.
+back, so it can be captured whole (`engines.runtimes.cuda_graphs.BucketedGraph`). On the CPU in float32 it gives the sampler's
+numbers up to rounding.
 """
 
 from __future__ import annotations
