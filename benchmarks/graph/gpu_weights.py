@@ -26,7 +26,7 @@ FILE_STEPS: Final = 50
 def write_checkpoints(folder: Path, *, small: bool = False) -> Path:
     """Write the folder, 2 GB; `small` takes one convolution for the encoder and two steps, for a dry run on a CPU."""
     from tests.golden.support import filled
-    from tests.unit import ditto_support
+    from tests.support import ditto_folder as ditto_support
 
     torch.manual_seed(0)
     for name in NETWORK_FILES:

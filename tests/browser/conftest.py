@@ -21,11 +21,11 @@ from pipeline.mini.registration import make_avatar
 from pipeline.presenter import default_avatar
 from pipeline.types import Avatar
 from tests.browser.cdp import Page, chromium, find_chromium
-from tests.require import missing
-from tests.unit.face_support import presenter
-from tests.unit.http_support import InProcessHost, Served, serving
-from tests.unit.in_process_live import InProcessLive
-from tests.unit.media_samples import wav
+from tests.support.faces import presenter
+from tests.support.http_server import InProcessHost, Served, serving
+from tests.support.in_process_live import InProcessLive
+from tests.support.media_samples import wav
+from tests.support.require import missing
 
 ROOT = Path(__file__).parents[2]
 DEMO_SPEECH = ROOT / "docs" / "demo" / "speech.wav"

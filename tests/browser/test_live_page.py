@@ -38,8 +38,8 @@ from serve_app.http.problems.translate import problem_response
 from tests.browser.cdp import Page
 from tests.browser.conftest import speech
 from tests.browser.test_page import DESKTOP, SHOTS_ENV, shown, text
-from tests.unit.face_support import face_mesh, presenter
-from tests.unit.http_support import Served, wait_for
+from tests.support.faces import face_mesh, presenter
+from tests.support.http_server import Served, wait_for
 
 NARROW_PHONE = (360, 740)
 PLAYING = "!document.querySelector('#picture').hidden && document.querySelector('#picture').readyState >= 2"

@@ -14,8 +14,8 @@ from PIL import Image
 
 from tests.browser.cdp import Page
 from tests.browser.conftest import speech
-from tests.unit.face_support import presenter
-from tests.unit.http_support import Gate, Served, small_avatar, wait_for
+from tests.support.faces import presenter
+from tests.support.http_server import Gate, Served, small_avatar, wait_for
 
 SHOTS_ENV = "LIVEANCHOR_SCREENSHOTS"
 DESKTOP = (1280, 900)

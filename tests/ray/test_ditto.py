@@ -18,7 +18,7 @@ from deployments.host.jobs import FileJob, JobBytes, JobDone
 from pipeline.config import FileMotion, SessionSettings
 from tests.ray.conftest import START_S
 from tests.ray.graph import Graph, speech_wav, wait_for
-from tests.unit.ditto_support import write_folder
+from tests.support.ditto_folder import write_folder
 
 PREFIX = "/ditto"
 APP = "ditto"

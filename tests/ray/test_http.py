@@ -23,7 +23,7 @@ from pipeline.presenter.draw import draw_presenter
 from serve_app.config.declare import APP_NAME
 from serve_app.http.ray_host import RayHost
 from tests.ray.graph import JOB_S, Graph, speech_wav, wait_for
-from tests.unit.http_support import assert_problem, head_of
+from tests.support.http_server import assert_problem, head_of
 
 SHORT = speech_wav(0.6)
 

@@ -24,8 +24,8 @@ from serve_app.config.declare import APP_NAME
 from serve_app.http.live.ray_host import RayLiveHost
 from tests.ray import disk
 from tests.ray.graph import JOB_S, STAGES, Graph, speech_wav, wait_for
-from tests.unit.http_support import assert_problem
-from tests.unit.rtc_support import Client, Tone, until
+from tests.support.http_server import assert_problem
+from tests.support.rtc import Client, Tone, until
 
 WAIT_S = 180.0
 """For what takes a moment on a quiet machine; a passing test does not wait."""

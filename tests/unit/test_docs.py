@@ -18,7 +18,7 @@ import typer
 from engines.weights.home import FACE_DIR_ENV, HOME_ENV
 from pipeline.presenter import draw_presenter
 from serve_app.cli.app import app
-from tests.unit.face_support import face_weights
+from tests.support.faces import face_weights
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])

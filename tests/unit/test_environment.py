@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.require import missing
+from tests.support.require import missing
 
 
 @pytest.mark.parametrize("module", ["ray", "fastapi", "websockets", "triton", "onnx", "onnxruntime", "aiortc"])

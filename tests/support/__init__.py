@@ -1,0 +1,1 @@
+"""Fakes, servers and small media that tests share."""

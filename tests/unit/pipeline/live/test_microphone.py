@@ -1,0 +1,246 @@
+"""A microphone that drives the face: a fixed delay, lips in time, and no growing backlog whatever clock and network do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.live.contracts import Drive, LiveState
+from pipeline.live.microphone import SURPLUS_LIMIT, TOLERANCE, Microphone
+from pipeline.live.settings import LiveSettings
+from pipeline.live.timeline import CAPACITY, Timeline
+from pipeline.types import F32
+from tests.support.live import FakeClock, LiveFakeStages, live, settle, spoken_frame, tone
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(coroutine)
+
+
+def test_a_timeline_is_silent_where_nothing_was_written() -> None:
+    timeline = Timeline()
+    timeline.write(100, np.ones(50, np.float32))
+    timeline.write(200, np.full(10, 2.0, np.float32))
+    expected = np.zeros(300, np.float32)
+    expected[100:150], expected[200:210] = 1.0, 2.0
+    np.testing.assert_array_equal(timeline.read(0, 300), expected)
+    np.testing.assert_array_equal(timeline.read(-20, 140), np.concatenate([np.zeros(20), expected[:120]]))
+    with pytest.raises(ValueError, match="ends at 210"):
+        timeline.write(209, np.ones(1, np.float32))
+
+
+def test_a_timeline_keeps_the_newest_samples_only() -> None:
+    timeline, rng = Timeline(), np.random.default_rng(0)
+    whole = np.zeros(0, np.float32)
+    for _ in range(40):
+        gap, count = rng.integers(0, 3000, 2)
+        piece = rng.standard_normal(count).astype(np.float32)
+        timeline.write(len(whole) + gap, piece)
+        whole = np.concatenate([whole, np.zeros(gap, np.float32), piece])
+        start = max(len(whole) - 20_000, 0)
+        np.testing.assert_array_equal(timeline.read(start, 25_000)[: len(whole) - start], whole[start:])
+    timeline.write(len(whole) + 10 * CAPACITY, np.ones(5, np.float32))
+    assert timeline.read(timeline.end - 100, 200).sum() == 5.0
+    assert not timeline.read(timeline.end - CAPACITY, CAPACITY - 5).any()
+
+
+def test_a_cut_fades_and_what_comes_next_starts_clean() -> None:
+    timeline = Timeline()
+    timeline.write(0, np.ones(1000, np.float32))
+    timeline.cut(400, 100)
+    heard = timeline.read(0, 1000)
+    assert timeline.end == 500 and (heard[:400] == 1.0).all() and not heard[500:].any()
+    assert np.all(np.diff(heard[399:501]) <= 0) and np.abs(np.diff(heard)).max() < 0.02
+    timeline.write(700, np.ones(10, np.float32))
+    assert not timeline.read(500, 200).any()
+    timeline.cut(2000, 100)
+    assert timeline.end == 710
+    timeline.cut(705, 0)
+    assert timeline.end == 705
+
+
+class Talker:
+    """Feeds a microphone whose clock and network are odd."""
+
+    def __init__(self, delay: int = 5000) -> None:
+        self.timeline = Timeline()
+        self.microphone = Microphone(self.timeline, delay, quiet_rms=0.005)
+        self.leads: list[int] = []
+
+    def run(self, seconds: float, ppm: float = 0.0, loud: bool = True, start_s: float = 0.0) -> None:
+        """Blocks of 20 ms; every fourth second is quiet."""
+        sent = 0
+        for step in range(round(seconds * 50)):
+            now_s = start_s + (step + 1) * 0.02
+            want = round((step + 1) * 320 * (1 + ppm * 1e-6))
+            quiet = not loud or int(now_s) % 4 == 3
+            pcm = np.zeros(want - sent, np.float32) if quiet else np.full(want - sent, 0.1, np.float32)
+            sent = want
+            self.microphone.feed(pcm, round(now_s * 16_000))
+            self.leads.append(self.timeline.end - round(now_s * 16_000))
+
+
+def test_a_steady_microphone_keeps_its_delay_to_the_sample() -> None:
+    talker = Talker()
+    talker.run(20.0)
+    assert set(talker.leads) == {5000 + 320} and not talker.microphone.dropped and not talker.microphone.inserted
+
+
+@pytest.mark.parametrize("ppm", [200.0, -200.0, 2000.0])
+def test_a_drifting_microphone_never_builds_a_backlog(ppm: float) -> None:
+    talker = Talker()
+    talker.run(600.0, ppm)
+    worst = max(abs(lead - 5320) for lead in talker.leads)
+    assert worst <= TOLERANCE + 700 + abs(ppm) * 1e-6 * 5 * 16_000
+    changed = talker.microphone.dropped if ppm > 0 else talker.microphone.inserted
+    assert changed == pytest.approx(600 * 16_000 * abs(ppm) * 1e-6, abs=TOLERANCE + 700)
+    assert (talker.microphone.inserted if ppm > 0 else talker.microphone.dropped) == 0
+
+
+def test_surplus_is_dropped_in_a_quiet_moment() -> None:
+    talker = Talker()
+    talker.run(1.0)
+    talker.microphone.feed(np.full(1600, 0.1, np.float32), 16_000)
+    talker.run(1.5, start_s=1.0)
+    assert talker.leads[-1] == 5320 + 1600, "not while somebody speaks"
+    talker.run(1.5, start_s=2.5)
+    assert abs(talker.leads[-1] - 5320) <= 640
+
+
+def test_a_burst_is_bounded_at_once() -> None:
+    talker = Talker()
+    talker.run(1.0)
+    for _ in range(200):
+        talker.microphone.feed(np.full(320, 0.1, np.float32), 16_000)
+        assert talker.timeline.end - 16_000 <= 5000 + SURPLUS_LIMIT
+    assert talker.microphone.dropped > 190 * 320 - SURPLUS_LIMIT
+
+
+def test_after_a_silence_of_the_network_the_delay_is_the_old_one() -> None:
+    talker = Talker()
+    talker.run(1.0)
+    talker.run(1.0, start_s=7.0)
+    assert talker.leads[-1] == 5320
+
+
+@pytest.mark.parametrize("fps", [25, 50])
+@pytest.mark.parametrize("block", [160, 320])
+def test_the_voice_comes_back_after_a_fixed_delay_with_its_lips(fps: int, block: int) -> None:
+    async def scene() -> None:
+        clock = FakeClock()
+        stages = LiveFakeStages(clock, latency_s={"motion_diffusion": 0.02, "audio_features": 0.01, "renderer": 0.02})
+        async with live(Drive.MIC, fps, stages=stages) as stage:
+            pcm = np.concatenate([np.zeros(16_000, np.float32), tone(3.0) + 0.02, np.zeros(32_000, np.float32)])
+            await stage.speak_into_microphone(pcm, block)
+            loud = np.flatnonzero(stage.sink.heard())
+            delay_ms = (loud[0] - 16_000) / 16
+            assert delay_ms == pytest.approx(stage.session.stats().delay_ms, abs=block / 16 + 2)
+            assert stage.session.stats().delay_ms == pytest.approx(262.5 + 80 + (40 if fps == 50 else 0), abs=1)
+            parts = stage.session.stats().delay_parts_ms
+            assert parts == {"chunk": 160.0, "look_ahead": 102.5 + (40 if fps == 50 else 0), "compute": 80.0}
+            np.testing.assert_array_equal(stage.sink.heard()[loud[0] : loud[-1] + 1], pcm[16_000 : 16_000 + 48_000])
+            shown = {tick.index: frame for tick in stage.sink.videos if (frame := spoken_frame(tick)) is not None}
+            per_frame = fps // 25
+            assert all(frame * per_frame == index for index, frame in shown.items())
+            first, last = loud[0] * fps / 16_000, loud[-1] * fps / 16_000
+            assert set(range(int(first) - per_frame, int(last) + 1)) <= set(shown), "every frame of speech was drawn"
+            assert stage.session.stats().frames_repeated == 0
+            names = [event.name for event in stage.sink.events[1:]]
+            assert names == ["speaking_started", "speaking_finished"]
+            assert stage.sink.events[-1].position_s == pytest.approx(3.0, abs=0.05)
+            assert stage.session.state is LiveState.IDLE
+            assert stage.session.stats().fps_in == pytest.approx(25, abs=0.6)
+
+    run(scene())
+
+
+def test_windows_hold_exactly_what_is_heard() -> None:
+    async def scene() -> None:
+        async with live(Drive.MIC) as stage:
+            await stage.speak_into_microphone(np.zeros(8000, np.float32))
+            await stage.speak_into_microphone(tone(1.5))
+            await stage.speak_into_microphone(np.zeros(24_000, np.float32))
+            heard = np.concatenate([np.zeros(30_000, np.float32), stage.sink.heard(), np.zeros(30_000, np.float32)])
+            for first, window in stage.stages.windows.items():
+                start = first * 640 - 640 + 30_000
+                np.testing.assert_array_equal(window, heard[start : start + len(window)])
+
+    run(scene())
+
+
+def test_a_silent_microphone_costs_no_stage_calls_and_pauses_do_not_flap() -> None:
+    async def scene() -> None:
+        noise: F32 = (np.random.default_rng(0).standard_normal(160_000) * 0.002).astype(np.float32)
+        async with live(Drive.MIC) as stage:
+            await stage.speak_into_microphone(noise)
+            assert not stage.session.stats().stage_calls and stage.session.state is LiveState.IDLE
+            for _ in range(4):
+                await stage.speak_into_microphone(tone(0.5))
+                await stage.speak_into_microphone(np.zeros(4_800, np.float32))
+            await stage.speak_into_microphone(np.zeros(32_000, np.float32))
+            assert [event.name for event in stage.sink.events[1:]] == ["speaking_started", "speaking_finished"]
+            calls = stage.session.stats().stage_calls
+            await stage.speak_into_microphone(noise[:80_000])
+            assert stage.session.stats().stage_calls == calls
+
+    run(scene())
+
+
+def test_ten_minutes_with_a_fast_microphone() -> None:
+    async def scene() -> None:
+        async with live(Drive.MIC, settings=LiveSettings(max_duration_s=10_000)) as stage:
+            talk = np.concatenate([tone(3.0), np.zeros(16_000, np.float32)])
+            fed = 0.0
+            for second in range(600):
+                await stage.clock.advance(1.0)
+                fed += 16_000 * (1 + 200e-6)
+                count = int(fed) - stage.session._voice.microphone.received
+                place = second % 4 * 16_000
+                for part in np.array_split(np.resize(talk[place : place + 16_000], count), 5):
+                    stage.session.feed(part)
+                await settle()
+            stats = stage.session.stats()
+            assert stats.queue_depths["speech_ms"] <= stats.delay_ms + 1000 + 60
+            assert all(
+                voice.pts_samples == video.index * 640
+                for video, voice in zip(stage.sink.videos, stage.sink.voices, strict=True)
+            )
+            assert stage.session.stats().av_offset_ms == 0.0
+
+    run(scene())
+
+
+def test_slower_stages_get_more_time_before_the_next_sentence() -> None:
+    async def scene() -> None:
+        clock = FakeClock()
+        stages = LiveFakeStages(clock, latency_s={"motion_diffusion": 0.05, "audio_features": 0.01, "renderer": 0.08})
+        async with live(Drive.MIC, stages=stages) as stage:
+            await stage.speak_into_microphone(tone(2.0))
+            await stage.speak_into_microphone(np.zeros(48_000, np.float32))
+            assert stage.session.stats().frames_repeated > 0
+            before = stage.session.stats()
+            assert before.delay_ms == pytest.approx(262.5 + 1.25 * 140, abs=10)
+            await stage.speak_into_microphone(tone(2.0))
+            await stage.speak_into_microphone(np.zeros(32_000, np.float32))
+            assert stage.session.stats().frames_repeated == before.frames_repeated
+
+    run(scene())
+
+
+def test_who_speaks_without_a_pause_gets_more_time_when_lips_are_late() -> None:
+    async def scene() -> None:
+        clock = FakeClock()
+        stages = LiveFakeStages(clock, latency_s={"motion_diffusion": 0.04, "audio_features": 0.01, "renderer": 0.06})
+        async with live(Drive.MIC, stages=stages) as stage:
+            await stage.speak_into_microphone(tone(6.0))
+            before = stage.session.stats()
+            assert 0 < before.frames_repeated < 30 and before.delay_ms > 262.5 + 110
+            assert 40 <= before.input_inserted_ms <= 80
+            await stage.speak_into_microphone(tone(6.0))
+            assert stage.session.stats().frames_repeated == before.frames_repeated
+
+    run(scene())

@@ -1,0 +1,157 @@
+"""Results: expiry, tombstones, the byte bound, hostile ids, several processes in one place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.media.results_store import (
+    TOMBSTONE_S,
+    ResultExpiredError,
+    ResultNotFoundError,
+    ResultsStore,
+    ResultTooLargeError,
+)
+from pipeline.store_error import StoreUnreachableError
+from tests.support.manual_clock import ManualClock
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1_800_000_000.0)
+
+
+@pytest.fixture(params=["folder", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> ResultsStore:
+    uri = str(tmp_path / "results") if request.param == "folder" else f"memory://{tmp_path.name}"
+    return ResultsStore(uri, max_bytes=1000, ttl_s=60, wall_clock=clock)
+
+
+def put(store: ResultsStore, data: bytes) -> str:
+    pending = store.create()
+    pending.write(data)
+    return pending.commit().result_id
+
+
+def test_a_result_comes_back_whole_and_in_parts(store: ResultsStore, clock: ManualClock) -> None:
+    pending = store.create()
+    for piece in (b"abc", b"", b"defgh"):
+        pending.write(piece)
+    stored = pending.commit()
+    assert stored.size == 8 and stored.expires_at == clock.now + 60
+    assert store.find(stored.result_id) == stored
+    assert b"".join(store.read(stored.result_id, 0, 8, piece_bytes=3)) == b"abcdefgh"
+    assert b"".join(store.read(stored.result_id, 2, 5)) == b"cde"
+    assert b"".join(store.read(stored.result_id, 5, 5)) == b""
+
+
+def test_expiry_leaves_a_tombstone_for_a_day(store: ResultsStore, clock: ManualClock) -> None:
+    result = put(store, b"x")
+    clock.now += 59.9
+    store.find(result)
+    clock.now += 0.2
+    for _ in range(2):
+        with pytest.raises(ResultExpiredError):
+            store.find(result)
+    with pytest.raises(StoreUnreachableError):
+        list(store.read(result, 0, 1))
+    clock.now += TOMBSTONE_S - 1
+    store.tidy()
+    with pytest.raises(ResultExpiredError):
+        store.find(result)
+    clock.now += 1
+    with pytest.raises(ResultNotFoundError):
+        store.find(result)
+    store.tidy()
+    clock.now -= 2
+    with pytest.raises(ResultNotFoundError):  # the tombstone itself is gone
+        store.find(result)
+
+
+def test_the_oldest_make_room(store: ResultsStore, clock: ManualClock) -> None:
+    results = []
+    for _ in range(4):
+        results.append(put(store, b"y" * 400))
+        clock.now += 1
+    with pytest.raises(ResultExpiredError):
+        store.find(results[0])
+    with pytest.raises(ResultExpiredError):
+        store.find(results[1])
+    assert store.find(results[2]).size == store.find(results[3]).size == 400
+
+
+def test_a_file_larger_than_the_store_is_refused_while_it_is_written(store: ResultsStore) -> None:
+    kept = put(store, b"z" * 600)
+    pending = store.create()
+    pending.write(b"y" * 1000)
+    with pytest.raises(ResultTooLargeError):
+        pending.write(b"y")
+    pending.abandon()
+    pending.abandon()
+    assert store.find(kept).size == 600
+    with pytest.raises(ResultNotFoundError):
+        store.find(pending.result_id)
+
+
+def test_abandoning_after_commit_keeps_the_file(store: ResultsStore) -> None:
+    pending = store.create()
+    pending.write(b"q")
+    pending.commit()
+    pending.abandon()
+    assert store.find(pending.result_id).size == 1
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "..", "../../etc/passwd", "a" * 31, "g" * 32, "A" * 32, "0" * 33, "0" * 32, "\0" * 32]
+)
+def test_ids_that_never_were(store: ResultsStore, bad: str) -> None:
+    put(store, b"x")
+    with pytest.raises(ResultNotFoundError):
+        store.find(bad)
+
+
+def test_an_id_made_up_for_the_past_was_never_here(store: ResultsStore, clock: ManualClock) -> None:
+    put(store, b"x")
+    made_up = f"{int((clock.now - 5) * 1000):012x}{'0' * 20}"
+    with pytest.raises(ResultNotFoundError):
+        store.find(made_up)
+
+
+def test_two_stores_share_a_place(tmp_path: Path, clock: ManualClock) -> None:
+    one, two = (ResultsStore(str(tmp_path), 1000, 60, clock) for _ in range(2))
+    result = put(one, b"shared")
+    assert b"".join(two.read(result, 0, two.find(result).size)) == b"shared"
+    clock.now += 100
+    two.tidy()
+    one.tidy()
+    with pytest.raises(ResultExpiredError):
+        one.find(result)
+
+
+def test_reading_goes_on_while_the_result_expires(tmp_path: Path, clock: ManualClock) -> None:
+    store = ResultsStore(str(tmp_path), 1000, 60, clock)
+    result = put(store, b"0123456789")
+    pieces = store.read(result, 0, 10, piece_bytes=4)
+    first = next(pieces)
+    clock.now += 61
+    store.tidy()
+    assert first + b"".join(pieces) == b"0123456789"
+
+
+def test_foreign_files_are_left_alone(tmp_path: Path, clock: ManualClock) -> None:
+    (tmp_path / "notes.mp4").write_bytes(b"n" * 5000)
+    store = ResultsStore(str(tmp_path), 1000, 60, clock)
+    result = put(store, b"x")
+    assert store.find(result).size == 1 and (tmp_path / "notes.mp4").exists()
+
+
+def test_a_place_that_cannot_be_written_says_so(tmp_path: Path, clock: ManualClock) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(StoreUnreachableError, match="does not answer"):
+        ResultsStore(str(tmp_path / "file"), 1000, 60, clock).create()
+
+
+def test_empty_uri_is_the_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LIVEANCHOR_HOME", str(tmp_path))
+    assert ResultsStore("", 1000, 60).uri == str(tmp_path / "results")
