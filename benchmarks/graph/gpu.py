@@ -26,11 +26,11 @@ import torch
 
 from benchmarks.core.record import format_table, write_records
 from benchmarks.core.run_info import RESULTS_DIR, describe_run
+from benchmarks.graph import gpu_service as graph
 from benchmarks.graph.gpu_local import OneProcess, live_server
 from benchmarks.graph.gpu_records import SUITE, records_of
 from benchmarks.graph.gpu_weights import write_checkpoints
 from benchmarks.graph.run import Job, run_job, speech, wav_16
-from benchmarks.graph.run import gpu_service as graph
 from deployments.config import STAGE_NAMES
 from kernels.errors import LiveAnchorError
 

@@ -32,7 +32,7 @@ from typing import Any, Final
 import torch
 
 from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
-from benchmarks.graph.run import shared_gpu_handover as handover
+from benchmarks.graph import shared_gpu_handover as handover
 from benchmarks.graph.shared_gpu_stages import FRACTIONS, STAGES
 
 SUITE: Final = "shared_gpu"

@@ -19,7 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from benchmarks.live.run import aiortc_encoder
+from benchmarks.live import aiortc_encoder
 from benchmarks.live.stamped_scene import StampedScene
 from pipeline.config import EncoderSettings
 from pipeline.live.contracts import VideoTick, VoiceTick

@@ -15,10 +15,10 @@ import torch
 
 from benchmarks.core.record import BenchmarkRecord
 from benchmarks.core.run_info import describe_run
+from benchmarks.graph import gpu as graph_gpu
+from benchmarks.graph import gpu_service as graph
 from benchmarks.graph.gpu_records import records_of
 from benchmarks.graph.gpu_weights import pale
-from benchmarks.graph.run import gpu as graph_gpu
-from benchmarks.graph.run import gpu_service as graph
 from deployments.graph.calls import GpuMemory, StageStats
 from kernels.errors import LiveAnchorError
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.core.record import read_records
 from benchmarks.core.run_info import describe_run
-from benchmarks.graph.run import shared_gpu
+from benchmarks.graph import shared_gpu
 from benchmarks.graph.shared_gpu_stages import FRACTIONS, STAGES
 
 

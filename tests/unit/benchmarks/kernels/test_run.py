@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from benchmarks.core.gpu_timing import between_events_ms, replayed_ms
+from benchmarks.kernels import run as kernels
 from benchmarks.kernels.five_pass import eager_composite, five_pass_splice, sampling_grid
 from benchmarks.kernels.inputs import composite_bytes, face_bytes, sets_beyond_l2
 from benchmarks.kernels.run import records, summary
-from benchmarks.kernels.run import run as kernels
-from benchmarks.rife.run import run as rife
+from benchmarks.rife import run as rife
 from kernels.nv12.composite import composite_nv12_torch
 from kernels.nv12.splice import nv12_splice
 from tests.support.triton import assert_close

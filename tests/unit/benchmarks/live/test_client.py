@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import uvicorn
 
+from benchmarks.live import client_rtc as live_client_rtc
 from benchmarks.live.click_server import ClickServer
 from benchmarks.live.click_stages import clicking_voice
 from benchmarks.live.client import ClientOptions, LiveClient
 from benchmarks.live.client_rtc import BLOCK, SpeechTrack, onset_blocks
 from benchmarks.live.mouth import openings
 from benchmarks.live.rig import without_pauses
-from benchmarks.live.run import client_rtc as live_client_rtc
 from benchmarks.live.stamped_scene import StampedScene, clicks, is_flash, read_stamp
 from benchmarks.live.stamped_server import StampedServer
 from pipeline.session.canvas import paste

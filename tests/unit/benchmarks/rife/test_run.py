@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from benchmarks.core.record import RunInfo
-from benchmarks.rife.run import cpu as rife_cpu
-from benchmarks.rife.run import run as rife
+from benchmarks.rife import cpu as rife_cpu
+from benchmarks.rife import run as rife
 from engines.networks import build
 from engines.networks.rife.ifnet import IFNet
 from engines.rife import Interpolator

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from engines.weights import registry as weights_registry
 from engines.weights.errors import WeightsChecksumError, WeightsDownloadError, WeightsError, WeightsStorageError
-from engines.weights.file import registry as weights_registry
 from engines.weights.home import FACE_DIR_ENV, HOME_ENV, face_weights_dir, liveanchor_home, weights_dir
 from engines.weights.pull import import_weights, list_weights, pull, verify_weights
 from engines.weights.record import RECORD_FILE, WeightsRecord

@@ -13,8 +13,8 @@ pytest.importorskip("ray.serve")
 
 from serve_app.cli import serve as command
 from serve_app.cli.app import app
+from serve_app.cluster import own as clusters
 from serve_app.cluster.own import Cluster, free_port
-from serve_app.cluster.own import own as clusters
 
 DASHBOARD = "http://127.0.0.1:23456"
 LOGS = "/somewhere/session_1/logs/serve"

@@ -17,8 +17,8 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from deployments.graph.errors import NotReadyError, StageLostError, StageOverloadedError
 from deployments.host.live_calls import LiveHostStats, LiveOffer
 from kernels.errors import LiveAnchorError
+from serve_app.http.live import ray_host as ray_live_host
 from serve_app.http.live.ray_host import RayLiveHost
-from serve_app.http.live.routes import ray_host as ray_live_host
 from serve_app.http.ray_host import RayHost
 
 FULL = BackPressureError(9, 8)
