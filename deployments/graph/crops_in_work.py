@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
-from ray.exceptions import ObjectLostError, RayActorError, RayError
-from ray.serve.exceptions import RayServeException
+from deployments.graph.handle_calls import give_up
 
 
 class GraphCrops:
@@ -28,19 +26,3 @@ class GraphCrops:
     def cancel(self) -> None:
         """See `CropsInWork`."""
         give_up(self.response)
-
-
-def give_up(response: Any) -> None:
-    """Cancel a call. One that never reached a replica answers with its own error once more, which nobody waits for."""
-    with suppress(RayServeException, RayError):
-        response.cancel()
-
-
-def is_lost(error: BaseException | None) -> bool:
-    """Whether an error says that a replica died, or took away with it what a call needs: itself, as a cause, or wrapped by Ray."""
-    while error is not None:
-        if isinstance(error, RayActorError | ObjectLostError):
-            return True
-        wrapped = getattr(error, "cause", None)
-        error = wrapped if isinstance(wrapped, BaseException) and wrapped is not error else error.__cause__
-    return False

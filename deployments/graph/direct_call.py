@@ -11,17 +11,12 @@ from typing import Any
 
 import ray
 from ray import serve
-from ray.exceptions import RayActorError
 from ray.serve._private.common import RequestMetadata
 from ray.serve._private.constants import SERVE_NAMESPACE
 from ray.serve._private.utils import generate_request_id
 
-from deployments.graph.errors import plain
-from kernels.errors import LiveAnchorError
-
-
-class ReplicaGoneError(Exception):
-    """The replica that was named is not there any more."""
+from deployments.graph.errors import ReplicaGoneError
+from deployments.graph.handle_calls import translated
 
 
 def own_full_name() -> str:
@@ -51,13 +46,10 @@ class DirectCall:
         reference = self._actor().handle_request.remote(self._metadata(method, streaming=False), *args)
         answered = False
         try:
-            answer = await reference
+            with translated(self._replica):
+                answer = await reference
             answered = True
             return answer
-        except LiveAnchorError as error:
-            raise plain(error) from None
-        except RayActorError as error:
-            raise ReplicaGoneError(self._replica) from error
         finally:
             if not answered:
                 ray.cancel(reference)
@@ -72,12 +64,9 @@ class DirectCall:
         remote = self._actor().handle_request_streaming.options(num_returns="streaming")
         references = remote.remote(self._metadata(method, streaming=True), *args)
         try:
-            async for reference in references:
-                yield await reference
-        except LiveAnchorError as error:
-            raise plain(error) from None
-        except RayActorError as error:
-            raise ReplicaGoneError(self._replica) from error
+            with translated(self._replica):
+                async for reference in references:
+                    yield await reference
         finally:
             ray.cancel(references)
 
@@ -85,7 +74,7 @@ class DirectCall:
         try:
             return ray.get_actor(self._replica, namespace=SERVE_NAMESPACE)
         except ValueError as error:  # Ray's way of saying that no actor has this name
-            raise ReplicaGoneError(self._replica) from error
+            raise ReplicaGoneError(self._replica, 1) from error
 
     def _metadata(self, method: str, streaming: bool) -> bytes:
         return pickle.dumps(

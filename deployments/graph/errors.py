@@ -110,6 +110,17 @@ class StageLostError(LiveAnchorError):
         return f"{self.stage} lost its replica in {self.attempts} attempts; try again"
 
 
+class ReplicaGoneError(StageLostError):
+    """The replica that this process has called is gone, so another one may be asked.
+
+    Other processes get it as a `StageLostError`: the replica that they have called is still there.
+    """
+
+    def __reduce__(self) -> tuple[type[StageLostError], tuple[str, int]]:
+        """Leave this process as a `StageLostError`."""
+        return StageLostError, (self.stage, self.attempts)
+
+
 class NotReadyError(LiveAnchorError):
     """The graph has not started, or a part of it does not answer.
 

@@ -11,14 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ray.exceptions import RayActorError, RayError
-from ray.serve.exceptions import BackPressureError, RayServeException
 from ray.serve.handle import DeploymentHandle
 
 from deployments.graph.calls import AudioFacts, CallContext, MotionFacts
-from deployments.graph.crops_in_work import GraphCrops, give_up, is_lost
-from deployments.graph.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
-from kernels.errors import LiveAnchorError
+from deployments.graph.crops_in_work import GraphCrops
+from deployments.graph.errors import DeadlineExceededError, ReplicaGoneError, StageLostError
+from deployments.graph.handle_calls import answer_of, translated
 from pipeline.families import find_family
 from pipeline.rife.access import RifeFacts
 from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
@@ -74,30 +72,15 @@ async def call_stage(
             raise DeadlineExceededError(stage, budget_s * 1000)
         handed = [arg.response if isinstance(arg, GraphCrops) else arg for arg in args]
         response = method.remote(*handed, CallContext(session_id, remaining_s * 1000, epoch))
-        answered = False
         try:
-            async with asyncio.timeout(remaining_s):
-                result = await response
-            answered = True
-            return result
-        except LiveAnchorError as error:
-            raise plain(error) from None
-        except TimeoutError as error:
-            raise DeadlineExceededError(stage, budget_s * 1000) from error
-        except BackPressureError as error:
-            raise StageOverloadedError(stage, int(error.args[0])) from error
-        except (RayError, RayServeException) as error:
-            if not is_lost(error):
-                raise
+            return await answer_of(stage, response, remaining_s, attempt)
+        except ReplicaGoneError:
             if attempt == ATTEMPTS:
-                raise StageLostError(stage, attempt) from error
+                raise
             on_retry(stage)
             for arg in args:  # whose replica died is not known: it may have been the one that these come from
                 if isinstance(arg, GraphCrops):
                     arg.renew()
-        finally:
-            if not answered:
-                give_up(response)
     raise StageLostError(stage, ATTEMPTS)
 
 
@@ -117,16 +100,12 @@ async def fetch_info(handles: StageHandles, family: str, budget_s: float) -> Sta
 
 async def _facts(stage: str, handle: DeploymentHandle[Any], budget_s: float) -> Any:
     """A stage's facts, asked again when its replica dies."""
-    try:
+    with translated(stage, budget_s, ATTEMPTS):
         async with asyncio.timeout(budget_s):
             for _ in range(ATTEMPTS - 1):
-                with suppress(RayActorError):
-                    return await handle.facts.remote()
-            return await handle.facts.remote()
-    except TimeoutError as error:
-        raise DeadlineExceededError(stage, budget_s * 1000) from error
-    except RayActorError as error:
-        raise StageLostError(stage, ATTEMPTS) from error
+                with suppress(ReplicaGoneError):
+                    return await answer_of(stage, handle.facts.remote())
+            return await answer_of(stage, handle.facts.remote(), attempt=ATTEMPTS)
 
 
 def stage_info(family: str, audio: AudioFacts, motion: MotionFacts) -> StageInfo:

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import structlog
 from ray import serve
-from ray.exceptions import RayActorError
 from ray.serve import metrics
 
 from deployments.config import SessionHostSettings
 from deployments.graph.direct_call import own_full_name
-from deployments.graph.errors import plain
+from deployments.graph.errors import ReplicaGoneError
+from deployments.graph.handle_calls import translated
 from deployments.graph.stage_worker import replica_id
 from deployments.graph.stages import GraphStages, StageHandles
 from deployments.host.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
@@ -27,6 +27,7 @@ from pipeline.stages import StageInfo
 from pipeline.types import Avatar
 from pipeline.webrtc.warm_up import warm_up
 
+REGISTRY: Final = "live_registry"
 ACTIONS: Final = frozenset(
     {
         "candidates", "end", "speak", "open_audio", "push_audio", "close_audio", "interrupt", "session_stats", "view",
@@ -123,18 +124,21 @@ class LiveReplica:
 
     async def where(self, session_id: str) -> str:
         """Which replica holds a session; asks the registry."""
-        place: str = await self._registry().where.remote(session_id)
+        with translated(REGISTRY):
+            place: str = await self._registry().where.remote(session_id)
         return place
 
     async def replicas(self) -> list[str]:
         """All replicas that the registry knows."""
         await self._ready()
-        found: list[str] = await self._registry().replicas.remote()
+        with translated(REGISTRY):
+            found: list[str] = await self._registry().replicas.remote()
         return found
 
     async def lost(self, replica: str) -> None:
         """Somebody found a replica dead."""
-        await self._registry().leave.remote(replica)
+        with translated(REGISTRY):
+            await self._registry().leave.remote(replica)
 
     async def stats(self) -> LiveHostStats:
         """This replica's sessions."""
@@ -153,7 +157,7 @@ class LiveReplica:
         try:
             await (await self._ready()).warm(avatar_id)
         except LiveAnchorError as error:
-            self._log.warning("idle_loop_not_drawn", code=plain(error).code, reason=str(plain(error)))
+            self._log.warning("idle_loop_not_drawn", code=error.code, reason=str(error))
 
     async def _ready(self) -> LiveSessions:
         async with self._making:
@@ -181,22 +185,25 @@ class LiveReplica:
         )
 
     async def _began(self, session_id: str) -> None:
-        await self._registry().add.remote(session_id, self._name)
+        with translated(REGISTRY):
+            await self._registry().add.remote(session_id, self._name)
 
     async def _ended(self, session_id: str, reason: str) -> None:
         self._metric_ended.inc(tags={"reason": reason})
         try:
-            await self._registry().end.remote(session_id, reason)
-        except RayActorError:
+            with translated(REGISTRY):
+                await self._registry().end.remote(session_id, reason)
+        except ReplicaGoneError:
             self._log.warning("registry_not_told", session_id=session_id)
 
     async def _beat(self, sessions: LiveSessions) -> None:
         """Tell the registry what is here, for as long as this process lives; a registry that starts anew learns it so."""
         while True:
             try:
-                await self._registry().beat.remote(self._name, sessions.ids)
-            except RayActorError as error:
-                self._log.warning("registry_away", reason=type(error).__name__)
+                with translated(REGISTRY):
+                    await self._registry().beat.remote(self._name, sessions.ids)
+            except ReplicaGoneError as error:
+                self._log.warning("registry_away", reason=type(error.__cause__).__name__)
                 self._actor = None  # the next beat makes another where this one does not come back
             await asyncio.sleep(BEAT_S)
 

@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 from ray.serve import metrics
-from ray.serve.exceptions import DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
 from deployments.config import SessionHostSettings
 from deployments.graph.errors import DeadlineExceededError, NotReadyError, StageLostError
+from deployments.graph.handle_calls import answers_of_all
 from deployments.graph.stage_worker import replica_id
 from deployments.graph.stages import GraphStages, StageHandles, fetch_info, fetch_rife_facts
 from deployments.host.avatars import check_family, default_of, open_avatar_store
@@ -207,10 +207,9 @@ class SessionHostReplica:
 
     async def stage_stats(self) -> list[object]:
         """Counters of every replica of every stage; a replica that dies meanwhile is left out."""
-        stages = self._handles
-        handles = (stages.audio_features, stages.motion_diffusion, stages.renderer, stages.rife)
-        answers = await asyncio.gather(*(_stats_of(handle) for handle in handles))
-        return [one for answer in answers for one in answer if not isinstance(one, BaseException)]
+        handles = vars(self._handles).items()
+        answers = await asyncio.gather(*(_stats_of(stage, handle) for stage, handle in handles))
+        return [one for answer in answers for one in answer]
 
     async def live(self, offer: LiveOffer) -> AsyncGenerator[LiveAnswer | LiveEnded, None]:
         """One live session, for as long as it lives; see `LiveReplica.live`."""
@@ -283,12 +282,11 @@ class SessionHostReplica:
             self._metric_retries.inc(count, tags={"stage": stage})
 
 
-async def _stats_of(handle: DeploymentHandle[Any]) -> list[object]:
+async def _stats_of(stage: str, handle: DeploymentHandle[Any]) -> list[object]:
     """Counters of every replica of a stage; none where it is scaled to zero, or does not answer in time."""
     try:
-        found = handle.broadcast("stats").results_async(timeout_s=READY_S, return_exceptions=True)
-        return list(await found)
-    except (DeploymentUnavailableError, TimeoutError):
+        return await answers_of_all(stage, handle, "stats", READY_S)
+    except (DeadlineExceededError, NotReadyError):
         return []
 
 

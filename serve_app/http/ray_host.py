@@ -7,15 +7,18 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
 
 import ray
-from ray.exceptions import RayActorError
-from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
 from deployments.graph.calls import StageStats
-from deployments.graph.crops_in_work import give_up
-from deployments.graph.errors import NotReadyError, StageLostError, StageOverloadedError, plain
+from deployments.graph.errors import (
+    DeadlineExceededError,
+    NotReadyError,
+    ReplicaGoneError,
+    StageLostError,
+    StageOverloadedError,
+)
+from deployments.graph.handle_calls import answer_of, answers_of_all, give_up, translated
 from deployments.host.jobs import FileJob, HostStats, JobBytes, JobEvent, JobProgress
-from kernels.errors import LiveAnchorError
 from pipeline.avatars.store import AvatarSummary
 
 STAGE: Final = "session_host"
@@ -54,19 +57,14 @@ class RayHost:
         for attempt in (1, 2):
             events = method.remote(stored)
             try:
-                async for event in events:
-                    handed_on = handed_on or (job.stream and isinstance(event, JobBytes))
-                    yield event
+                with translated(STAGE, attempt=attempt):
+                    async for event in events:
+                        handed_on = handed_on or (job.stream and isinstance(event, JobBytes))
+                        yield event
                 return
-            except LiveAnchorError as error:
-                raise plain(error) from None
-            except RayActorError as error:
+            except ReplicaGoneError:
                 if attempt == 2 or handed_on:
-                    raise StageLostError(STAGE, attempt) from error
-            except BackPressureError as error:
-                raise StageOverloadedError(STAGE, int(error.args[0])) from error
-            except DeploymentUnavailableError as error:
-                raise NotReadyError("the session host does not run") from error
+                    raise
             finally:
                 give_up(events)
 
@@ -74,7 +72,7 @@ class RayHost:
         """See `Host`."""
         try:
             stats = await self._host_stats()
-        except (TimeoutError, DeploymentUnavailableError) as error:
+        except DeadlineExceededError as error:
             raise NotReadyError("a session host does not answer") from error
         return next((one.active_jobs[job_id] for one in stats if job_id in one.active_jobs), None)
 
@@ -120,7 +118,7 @@ class RayHost:
         """Counters of every host replica; those that drain or die are left out, and all where one does not answer in time."""
         try:
             return await self._host_stats()
-        except (TimeoutError, DeploymentUnavailableError):
+        except (DeadlineExceededError, NotReadyError):
             return []
 
     async def stage_stats(self) -> list[StageStats]:
@@ -133,25 +131,9 @@ class RayHost:
         return found
 
     async def _host_stats(self) -> list[HostStats]:
-        answers = await self._handle.broadcast("stats").results_async(timeout_s=READY_S, return_exceptions=True)
-        return [one for one in answers if isinstance(one, HostStats)]
+        found: list[HostStats] = await answers_of_all(STAGE, self._handle, "stats", READY_S)
+        return found
 
     async def _call(self, name: str, *args: object) -> Any:
         method: Any = self._handle.options(method_name=name)
-        response = method.remote(*args)
-        answered = False
-        try:
-            result = await response
-            answered = True
-            return result
-        except LiveAnchorError as error:
-            raise plain(error) from None
-        except RayActorError as error:
-            raise StageLostError(STAGE, 1) from error
-        except BackPressureError as error:
-            raise StageOverloadedError(STAGE, int(error.args[0])) from error
-        except DeploymentUnavailableError as error:
-            raise NotReadyError("the session host does not run") from error
-        finally:
-            if not answered:
-                give_up(response)
+        return await answer_of(STAGE, method.remote(*args))

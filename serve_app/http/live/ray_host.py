@@ -9,13 +9,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 import structlog
-from ray.exceptions import RayActorError
-from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
-from deployments.graph.crops_in_work import give_up
-from deployments.graph.direct_call import DirectCall, ReplicaGoneError
-from deployments.graph.errors import NotReadyError, StageLostError, StageOverloadedError, plain
+from deployments.graph.direct_call import DirectCall
+from deployments.graph.errors import DeadlineExceededError, NotReadyError, ReplicaGoneError, StageLostError
+from deployments.graph.handle_calls import answer_of, answers_of_all, give_up, translated
 from deployments.host.live_calls import Interrupted, LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent, Spoken
 from deployments.host.live_errors import NoCapacityError, SessionLostError
 from kernels.errors import LiveAnchorError
@@ -53,21 +51,13 @@ class RayLiveHost:
             items = method.remote(replace(offer, last_try=attempt == OFFER_ATTEMPTS))
             answered = False
             try:
-                answer: LiveAnswer = await anext(items)
+                with translated(STAGE, attempt=attempt):
+                    answer: LiveAnswer = await anext(items)
                 answered = True
-            except LiveAnchorError as error:
-                refused = plain(error)
-                if not isinstance(refused, NoCapacityError) or attempt == OFFER_ATTEMPTS:
-                    raise refused from None
-                continue
-            except RayActorError as error:
+            except (NoCapacityError, ReplicaGoneError):
                 if attempt == OFFER_ATTEMPTS:
-                    raise StageLostError(STAGE, attempt) from error
+                    raise
                 continue
-            except BackPressureError as error:
-                raise StageOverloadedError(STAGE, int(error.args[0])) from error
-            except DeploymentUnavailableError as error:
-                raise NotReadyError("the session host does not run") from error
             finally:
                 if not answered:
                     give_up(items)
@@ -158,9 +148,8 @@ class RayLiveHost:
 
     async def _serving(self) -> list[Any]:
         try:
-            answers = self._handle.broadcast("live_stats").results_async(timeout_s=STATS_S, return_exceptions=True)
-            return list(await answers)
-        except (TimeoutError, DeploymentUnavailableError):
+            return await answers_of_all(STAGE, self._handle, "live_stats", STATS_S)
+        except (DeadlineExceededError, NotReadyError):
             return []
 
     async def _do(self, session_id: str, action: str, *args: object) -> Any:
@@ -183,16 +172,7 @@ class RayLiveHost:
 
     async def _ask(self, name: str, *args: object) -> Any:
         """Any host's answer."""
-        try:
-            return await self._handle.options(method_name=name).remote(*args)
-        except LiveAnchorError as error:
-            raise plain(error) from None
-        except RayActorError as error:
-            raise StageLostError(STAGE, 1) from error
-        except BackPressureError as error:
-            raise StageOverloadedError(STAGE, int(error.args[0])) from error
-        except DeploymentUnavailableError as error:
-            raise NotReadyError("the session host does not run") from error
+        return await answer_of(STAGE, self._handle.options(method_name=name).remote(*args))
 
     async def _gone(self, session_id: str, place: str) -> None:
         self._places.pop(session_id, None)
@@ -204,11 +184,12 @@ class RayLiveHost:
     async def _drain(self, items: Any, session_id: str) -> None:
         """Take the stream's items so that the call stays alive and counted."""
         try:
-            async for _ in items:
-                pass
-        except RayActorError:
+            with translated(STAGE):
+                async for _ in items:
+                    pass
+        except ReplicaGoneError:
             self._log.warning("session_lost", session_id=session_id)
         except LiveAnchorError as error:
-            self._log.warning("session_failed", session_id=session_id, code=plain(error).code)
+            self._log.warning("session_failed", session_id=session_id, code=error.code)
         finally:
             self._places.pop(session_id, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -13,12 +14,21 @@ import pytest
 pytest.importorskip("ray.serve")
 
 from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError, RayTaskError
-from ray.serve.exceptions import BackPressureError, RayServeException
+from ray.serve._private.common import DeploymentID
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, RayServeException
 
 from deployments.graph.affinity import preference
 from deployments.graph.calls import AudioFacts, CallContext, MotionFacts
 from deployments.graph.crops_in_work import GraphCrops
-from deployments.graph.errors import DeadlineExceededError, StageLostError, StageOverloadedError, plain
+from deployments.graph.errors import (
+    DeadlineExceededError,
+    NotReadyError,
+    ReplicaGoneError,
+    StageLostError,
+    StageOverloadedError,
+    plain,
+)
+from deployments.graph.handle_calls import translated
 from deployments.graph.placement import NoGpuError, choose_device
 from deployments.graph.stages import StageHandles, call_stage, fetch_info, fetch_rife_facts, stage_info
 from kernels.errors import InvalidInputError, LiveAnchorError
@@ -242,3 +252,34 @@ def test_a_popular_avatar_spreads_as_its_home_fills() -> None:
         loads[order[0]] += 1
     assert max(loads) <= 13 and min(loads) > 0, loads  # 1.25 times the mean of 31 calls over 3
     assert preference("anyone", [], []) == []
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (BackPressureError(7, 5), StageOverloadedError),
+        (DeploymentUnavailableError(DeploymentID("Renderer", "liveanchor")), NotReadyError),
+        (ActorDiedError(), ReplicaGoneError),
+        (RayTaskError("render", "...", InvalidInputError("a", "b", "c")).as_instanceof_cause(), InvalidInputError),
+        (TimeoutError(), DeadlineExceededError),
+    ],
+)
+def test_every_call_through_a_handle_tells_errors_in_one_way(raised: Exception, told: type[LiveAnchorError]) -> None:
+    with pytest.raises(told) as caught, translated("renderer", budget_s=2.0, attempt=3):
+        raise raised
+    assert type(caught.value) is told
+    if isinstance(caught.value, ReplicaGoneError):
+        assert (caught.value.stage, caught.value.attempts) == ("renderer", 3)
+
+
+@pytest.mark.parametrize("raised", [TimeoutError("of another"), ZeroDivisionError(), RayServeException("unknown")])
+def test_what_is_not_the_calls_own_failure_stays_what_it_is(raised: Exception) -> None:
+    with pytest.raises(type(raised)) as caught, translated("renderer"):
+        raise raised
+    assert caught.value is raised
+
+
+def test_a_replica_that_is_gone_is_a_lost_stage_for_other_processes() -> None:
+    """A host whose renderer is gone is not gone itself, so nobody may ask another host for that reason."""
+    arrived = pickle.loads(pickle.dumps(ReplicaGoneError("renderer", 2)))  # noqa: S301  # our own bytes
+    assert type(arrived) is StageLostError and str(arrived) == str(ReplicaGoneError("renderer", 2))
