@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from engines.runtimes.choice import RuntimeKind
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.avatars.portrait import PortraitLimits
 from pipeline.config import RifeSettings
@@ -16,7 +17,7 @@ from pipeline.mini.audio_features import EncoderShape
 from pipeline.rife.interpolator import FrameInterpolator
 from pipeline.session.tail import Tail
 from pipeline.stages import RenderRequest, Stages
-from pipeline.types import F32, Avatar, CropBatch, FeatureRows, MotionChunk, Nv12RectBatch
+from pipeline.types import Avatar, CropBatch, FeatureRows, MotionChunk, Nv12RectBatch
 
 if TYPE_CHECKING:
     from pipeline.avatars.store import AvatarStore

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from pipeline.types import F32, SAMPLES_PER_FRAME, FeatureRows, MotionChunk, Nv12RectBatch
+from kernels.arrays import F32
+from pipeline.types import SAMPLES_PER_FRAME, FeatureRows, MotionChunk, Nv12RectBatch
 
 
 @dataclass(frozen=True)

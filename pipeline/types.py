@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.arrays import F32, U8
+
 SAMPLE_RATE_HZ = 16_000
 MOTION_FPS = 25
 SAMPLES_PER_FRAME = SAMPLE_RATE_HZ // MOTION_FPS
@@ -15,9 +17,6 @@ FEATURE_RATE_HZ = 50
 ROWS_PER_FRAME = FEATURE_RATE_HZ // MOTION_FPS
 CROP_SIZE = 512
 """Side of the square face crop in pixels, every family."""
-
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)

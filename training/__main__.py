@@ -21,8 +21,8 @@ from safetensors.torch import load_file, save_file
 from benchmarks.core.run_info import describe_run
 from benchmarks.quality import real_prompts, real_speech
 from engines.mini.load import load_engines, load_networks, weights_folder
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
-from pipeline.types import F32
 from training.augment import Augmenter
 from training.bank import build_bank, join_banks
 from training.corpus import heldout_utterances, make_corpus

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from engines.mini.motion_space import DEGREES_OF_FREEDOM
 from engines.mini.rig import ACTION_INDEX, ACTIONS
+from kernels.arrays import F32, F64
 from pipeline.session.blink_cue import blink_cue
 from pipeline.session.idle_motion import POSE, idle_actions
 from pipeline.types import MOTION_FPS, SAMPLES_PER_FRAME
 from training.phones import SILENCE, VOWELS, Phone
-
-F64 = NDArray[np.float64]
 
 MAX_YAW_DEG: Final = 4.0
 MAX_ANGLE_DEG: Final = 5.0
@@ -27,7 +26,7 @@ BEAT_MIN_GAP_S: Final = 0.45
 _MOUTH: Final = ("jaw_open", "lips_part", "wide", "pucker", "press", "lower_tuck")
 
 
-def loudness(pcm: NDArray[np.int16] | NDArray[np.float32], n_frames: int) -> F64:
+def loudness(pcm: NDArray[np.int16] | F32, n_frames: int) -> F64:
     """Loudness of every frame, 1 = the median of the speech in it, 0 in silence; smoothed over 120 ms."""
     scale = 1.0 / 32768.0 if pcm.dtype == np.int16 else 1.0
     padded = np.zeros(n_frames * SAMPLES_PER_FRAME)
@@ -96,11 +95,11 @@ def _soft_limit(x: F64, limit: float) -> F64:
 
 
 def behave(
-    pcm: NDArray[np.int16] | NDArray[np.float32],
+    pcm: NDArray[np.int16] | F32,
     phones: Sequence[Phone],
-    lips: NDArray[np.float32],
+    lips: F32,
     generator: np.random.Generator,
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+) -> tuple[F32, F32]:
     """Targets of one stream of speech.
 
     Args:

@@ -22,6 +22,7 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.arrays import U8
 from pipeline.types import FEATURE_RATE_HZ, SAMPLE_RATE_HZ
 from training import phones as phone_module
 from training import sentences, voices
@@ -52,7 +53,7 @@ class Item:
     """
 
     audio: NDArray[np.int16]
-    labels: NDArray[np.uint8]
+    labels: U8
     phones: tuple[Phone, ...]
     voice: str
     text: str

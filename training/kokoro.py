@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernels.arrays import F32
 from training.espeak import Espeak
 from training.pauses import cut_pauses, cut_trailing_pauses
 from training.phones import SILENCE, Phone, from_ipa, split, tidy
 from training.synthesisers import Tools
 from training.utterance import SynthesisError, Utterance, to_16k
-
-F32 = NDArray[np.float32]
 
 RATE_HZ: Final = 24_000
 STEP_S: Final = 0.025

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.arrays import F32
 from pipeline.types import SAMPLE_RATE_HZ
 from training.phones import SILENCE, Phone
 from training.runs import runs_of_true
@@ -25,7 +26,7 @@ SOUND_MIN_S: Final = 0.04
 _STOPS: Final = frozenset({"p", "t", "k", "b", "d", "ɡ", "tʃ", "dʒ"})
 
 
-def cut_pauses(phones: Sequence[Phone], pcm: NDArray[np.float32]) -> list[Phone]:
+def cut_pauses(phones: Sequence[Phone], pcm: F32) -> list[Phone]:
     """Cut quiet stretches out of phones that are too long to be one sound.
 
     Args:
@@ -53,7 +54,7 @@ def cut_pauses(phones: Sequence[Phone], pcm: NDArray[np.float32]) -> list[Phone]
     return out
 
 
-def cut_trailing_pauses(phones: Sequence[Phone], pcm: NDArray[np.float32]) -> list[Phone]:
+def cut_trailing_pauses(phones: Sequence[Phone], pcm: F32) -> list[Phone]:
     """Give the quiet end of every sound that stands before silence to the silence.
 
     Args:
@@ -78,7 +79,7 @@ def cut_trailing_pauses(phones: Sequence[Phone], pcm: NDArray[np.float32]) -> li
     return out
 
 
-def quiet_frames(pcm: NDArray[np.float32]) -> NDArray[np.bool_]:
+def quiet_frames(pcm: F32) -> NDArray[np.bool_]:
     """Which frames of 10 ms lie in the lowest 30 % of the range of levels in decibels, down to 60 dB below the mean."""
     step = round(FRAME_S * SAMPLE_RATE_HZ)
     frames = pcm[: len(pcm) // step * step].astype(np.float64).reshape(-1, step)

@@ -15,7 +15,8 @@ from enum import Enum
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from kernels.arrays import U8
 
 
 class PhoneClass(Enum):
@@ -194,13 +195,13 @@ def _append(out: list[Phone], phone: Phone) -> None:
         out.append(phone)
 
 
-def rasterise(phones: Sequence[Phone], n_rows: int, rate_hz: float) -> NDArray[np.uint8]:
+def rasterise(phones: Sequence[Phone], n_rows: int, rate_hz: float) -> U8:
     """Label of every row, uint8 (n_rows,): the phone at the row's centre, (i + 0.5) / rate_hz; silence outside."""
     centres = (np.arange(n_rows) + 0.5) / rate_hz
     if not phones:
         return np.zeros(n_rows, np.uint8)
     ends = np.array([phone.end_s for phone in phones])
     labels = np.array([PHONE_INDEX[phone.symbol] for phone in phones] + [0], np.uint8)
-    found: NDArray[np.uint8] = labels[np.searchsorted(ends, centres, side="right")]
+    found: U8 = labels[np.searchsorted(ends, centres, side="right")]
     found[centres < phones[0].start_s] = 0
     return found

@@ -16,13 +16,12 @@ from scipy.optimize import linear_sum_assignment
 
 from engines.face.mesh import FaceMesh
 from engines.weights.home import face_weights_dir
+from kernels.arrays import F64
 from pipeline.presenter.compose import paint_board
 from pipeline.presenter.eyes import LOWER_LID, UPPER_LID, Eye
 from pipeline.presenter.face_shape import LIP_BOTTOM_HALF, LIP_TOP_HALF, MOUTH_LINE_HALF, whole
 from pipeline.presenter.geometry import BOARD_H, BOARD_W, FACE_TOP, FACE_UNIT, FACE_X, spline
 from pipeline.presenter.template import TEMPLATE_FILE
-
-F64 = NDArray[np.float64]
 
 _UPPER: Final = (
     (61, 185, 40, 39, 37, 0, 267, 269, 270, 409, 291),

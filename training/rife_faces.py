@@ -14,17 +14,16 @@ from typing import Any, Final, get_type_hints
 import cv2
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from engines.mini.mesh_renderer import MeshFace, MeshRenderer
+from kernels.arrays import F32, U8
 from kernels.sampling.remap import remap_bilinear
 
 HELD_OUT: Final = "held_out"
 SIZE: Final = 512
-F32 = NDArray[np.float32]
 
 
 def smooth_noise(rng: np.random.Generator, cells: int, channels: int, size: int = SIZE) -> F32:
@@ -34,7 +33,7 @@ def smooth_noise(rng: np.random.Generator, cells: int, channels: int, size: int 
     return np.asarray(fine / max(float(fine.std()), 1e-6), np.float32)
 
 
-def reshaped(crop: NDArray[np.uint8], landmarks: F32, rng: np.random.Generator) -> tuple[NDArray[np.uint8], F32]:
+def reshaped(crop: U8, landmarks: F32, rng: np.random.Generator) -> tuple[U8, F32]:
     """Another face: the picture and its landmarks moved by one smooth field.
 
     Args:
@@ -60,7 +59,7 @@ def reshaped(crop: NDArray[np.uint8], landmarks: F32, rng: np.random.Generator) 
     return out, moved
 
 
-def recoloured(crop: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
+def recoloured(crop: U8, rng: np.random.Generator) -> U8:
     """Another skin, hair and light: mixed channels, curves, several octaves of grain, strokes."""
     picture = crop.astype(np.float32) / 255.0
     mix = np.eye(3, dtype=np.float32) + rng.normal(0.0, 0.12, (3, 3)).astype(np.float32)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.signal import resample_poly
 
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.types import SAMPLE_RATE_HZ
 from training.phones import Phone
@@ -30,7 +30,7 @@ class Utterance:
         text: What was said.
     """
 
-    audio: NDArray[np.float32]
+    audio: F32
     phones: tuple[Phone, ...]
     voice: str
     text: str
@@ -41,7 +41,7 @@ class Utterance:
         return len(self.audio) / SAMPLE_RATE_HZ
 
 
-def to_16k(audio: NDArray[np.float32], rate_hz: int) -> NDArray[np.float32]:
+def to_16k(audio: F32, rate_hz: int) -> F32:
     """Resample mono audio to 16 kHz with a zero-phase polyphase filter; sample 0 stays at time 0."""
     if rate_hz == SAMPLE_RATE_HZ or len(audio) == 0:
         return audio.astype(np.float32)

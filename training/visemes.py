@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engines.mini.rig import ACTION_INDEX, ACTIONS
+from kernels.arrays import F32, F64
 from training.phones import BILABIALS, SILENCE, Phone
 from training.viseme_table import GLIDES, VISEMES, Viseme
-
-F64 = NDArray[np.float64]
 
 GRID_HZ: Final = 200
 JAW_GAP: Final = 0.38
@@ -76,8 +74,8 @@ def phones_to_actions(
     n_frames: int,
     fps: float,
     style: np.random.Generator | Style | None = None,
-    loudness: NDArray[np.float32] | None = None,
-) -> NDArray[np.float32]:
+    loudness: F32 | None = None,
+) -> F32:
     """Lip actions of an utterance.
 
     Args:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import av
 import numpy as np
-from numpy.typing import NDArray
 
-U8 = NDArray[np.uint8]
+from kernels.arrays import U8
 
 
 def decode_rgb(video: bytes | Path) -> Iterator[U8]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernels.arrays import F32, F64, U8
 from kernels.errors import ShapeError
 
-U8 = NDArray[np.uint8]
-F32 = NDArray[np.float32]
 LUMA = np.array([0.2126, 0.7152, 0.0722], np.float32)
 """BT.709."""
 IDENTICAL_DB = 99.0
@@ -43,7 +41,7 @@ def ssim(luma: F32, other: F32) -> float:
 
     _same(luma, other)
 
-    def blur(picture: F32) -> NDArray[np.float64]:
+    def blur(picture: F32) -> F64:
         return np.asarray(cv2.GaussianBlur(picture.astype(np.float64), (11, 11), _SIGMA), np.float64)
 
     mean, mean_other = blur(luma), blur(other)

@@ -27,8 +27,9 @@ from benchmarks.core.record import (
     write_records,
 )
 from benchmarks.ditto.chain_parts import Chain, make_chain, random_avatar
+from kernels.arrays import F32
 from pipeline.ditto.audio_features import DittoAudioFeatures
-from pipeline.types import F32, MotionChunk
+from pipeline.types import MotionChunk
 
 SUITE: Final = "ditto"
 DEFAULT_OUT: Final = RESULTS_DIR / "h200" / f"{SUITE}.json"

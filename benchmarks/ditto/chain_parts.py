@@ -29,6 +29,7 @@ from engines.networks.ditto.warp_network import WarpNetwork
 from engines.networks.lmdm import Lmdm
 from engines.runtimes.protocol import Runtime
 from engines.runtimes.torch import TorchRuntime
+from kernels.arrays import F32
 from pipeline.ditto.audio_features import DittoAudioFeatures, silence_rows
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.clip_motion import ClipSettings, DittoClipCarry, DittoClipMotion, rows_wanted
@@ -40,7 +41,7 @@ from pipeline.ditto.motion_windows import WindowSettings
 from pipeline.ditto.registration import SourceModels, make_avatar
 from pipeline.ditto.renderer import DittoEngines, DittoRenderer
 from pipeline.stages import RenderRequest
-from pipeline.types import F32, FEATURE_RATE_HZ, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
+from pipeline.types import FEATURE_RATE_HZ, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 
 VERSION: Final = "benchmark0000000"
 LIVE_STEPS: Final = 10

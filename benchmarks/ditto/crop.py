@@ -29,6 +29,7 @@ from engines.ditto.checkpoints import LANDMARK_106_FILE, LANDMARK_203_FILE, ditt
 from engines.ditto.landmarks import Landmark106, Landmark203
 from engines.face.mesh import FaceMesh
 from engines.weights.home import face_weights_dir
+from kernels.arrays import F32, U8
 from kernels.errors import LiveAnchorError
 from pipeline.avatars.face_crop import fit_canvas
 from pipeline.ditto import crop_geometry
@@ -36,7 +37,6 @@ from pipeline.ditto.crop_geometry import MESH_BOX, FaceSquare, eyes_and_lips, fa
 from pipeline.ditto.face_landmarks import FaceLandmarker
 from pipeline.mini.registration import register_file
 from pipeline.presenter import default_avatar, draw_presenter
-from pipeline.types import F32, U8
 
 _LOWER_BROWS: Final = (46, 53, 52, 65, 55, 276, 283, 282, 295, 285)
 _UPPER_BROWS: Final = (70, 63, 105, 66, 107, 300, 293, 334, 296, 336)

@@ -15,9 +15,10 @@ import numpy as np
 from benchmarks.core.record import BenchmarkRecord, RunInfo, make_record
 from benchmarks.ditto.independent_landmarks import FacePoints, Landmarker
 from engines.face.mesh import FaceMesh
-from pipeline.ditto.crop_geometry import F64, FaceSquare, eyes_and_lips, face_square, square_around
+from kernels.arrays import F32, F64, U8
+from pipeline.ditto.crop_geometry import FaceSquare, eyes_and_lips, face_square, square_around
 from pipeline.ditto.face_landmarks import FaceLandmarker
-from pipeline.types import CROP_SIZE, F32, U8
+from pipeline.types import CROP_SIZE
 
 SCALE: Final = 2.3
 SHIFT: Final = -0.125

@@ -19,8 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kernels.arrays import F32, U8
 from kernels.errors import LiveAnchorError
-from pipeline.types import F32, U8
 
 INSTALL: Final = "pip install --no-deps --target DIR {} and put DIR on PYTHONPATH"
 _LEFT_EYE: Final = ((36,), (39,), (37, 38), (40, 41))

@@ -11,7 +11,8 @@ import torch
 
 from benchmarks.quality.renderer_sheet import POSES, pose_motion
 from engines.mini.mesh_renderer import MeshRenderer
-from pipeline.types import U8, Avatar
+from kernels.arrays import U8
+from pipeline.types import Avatar
 from training.rife_faces import reshaped
 
 POSED: Final = ("yaw +5", "yaw -5", "pitch +5", "pitch -5", "aa", "smile", "brows up", "all at once")

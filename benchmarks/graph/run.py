@@ -35,11 +35,12 @@ from benchmarks.core.record import (
     make_record,
     write_records,
 )
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.clock import frame_count
 from pipeline.media.audio_in import decode_audio
 from pipeline.session.local_job import LocalPipeline
-from pipeline.types import F32, SAMPLE_RATE_HZ
+from pipeline.types import SAMPLE_RATE_HZ
 
 SUITE: Final = "graph"
 DEFAULT_OUT: Final = RESULTS_DIR / "cpu-2core" / f"{SUITE}.json"

@@ -13,20 +13,12 @@ import numpy as np
 
 from benchmarks.live.stamped_scene import CLICK_LEVEL, CLICK_SAMPLES, FACE_SIDE, StampedScene
 from engines.motion_layout import EXP, MOTION_DIM
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.mini.motion_diffusion import MotionCarry
 from pipeline.mini.registration import make_avatar
 from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
-from pipeline.types import (
-    F32,
-    SAMPLE_RATE_HZ,
-    SAMPLES_PER_FRAME,
-    Avatar,
-    FaceRect,
-    FeatureRows,
-    MotionChunk,
-    Nv12RectBatch,
-)
+from pipeline.types import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, Avatar, FaceRect, FeatureRows, MotionChunk, Nv12RectBatch
 
 CLICKS_APART_S: Final = 1.0
 TONE_LEVEL: Final = 0.03

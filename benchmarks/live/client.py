@@ -31,9 +31,10 @@ from aiortc.rtcrtpparameters import RTCRtpCapabilities
 from benchmarks.live.client_rtc import ReportClock, SpeechTrack, ask_again, lose_packets
 from benchmarks.live.mouth import mesh_apertures, openings
 from benchmarks.live.stamped_scene import clicks, is_flash, read_stamp
+from kernels.arrays import F32, U8
 from pipeline.media.audio_container import AudioLimits
 from pipeline.media.audio_in import decode_audio
-from pipeline.types import F32, SAMPLE_RATE_HZ, U8
+from pipeline.types import SAMPLE_RATE_HZ
 from pipeline.webrtc.rtc_patches import apply_patches
 
 FLASHES_APART = 45_000

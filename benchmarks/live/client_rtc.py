@@ -13,8 +13,9 @@ import numpy as np
 from aiortc import MediaStreamTrack, RTCPeerConnection, RTCRtpReceiver
 from aiortc.rtp import RtcpSrPacket, is_rtcp
 
+from kernels.arrays import F32
 from pipeline.media.resample import resample
-from pipeline.types import F32, SAMPLE_RATE_HZ
+from pipeline.types import SAMPLE_RATE_HZ
 
 RTP_HZ = {"video": 90_000, "audio": 48_000}
 NTP_UNIX_OFFSET_S = 2_208_988_800

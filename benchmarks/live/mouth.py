@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.quality.aperture import CLOSED_MARGIN, face_mesh_meter
-from pipeline.types import F32, U8
+from kernels.arrays import F32, U8
 
 REST_S = 1.0
 LATEST_S = 2.5

@@ -23,10 +23,11 @@ from PIL import Image
 from benchmarks.core.process_memory import PROC, descendants
 from benchmarks.graph.run import SPEECH
 from engines.weights.home import liveanchor_home
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.media.audio_in import decode_audio
 from pipeline.presenter import draw_presenter
-from pipeline.types import F32, SAMPLE_RATE_HZ
+from pipeline.types import SAMPLE_RATE_HZ
 
 START_S: Final = 300.0
 PORTRAITS: Final = {"512x512": (512, 512), "1080x1920": (1080, 1920)}

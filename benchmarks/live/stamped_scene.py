@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.types import F32, SAMPLE_RATE_HZ, U8, FaceRect, Nv12Canvas, Nv12Rect
+from kernels.arrays import F32, U8
+from pipeline.types import SAMPLE_RATE_HZ, FaceRect, Nv12Canvas, Nv12Rect
 
 BLOCK: Final = 32
 """Side of one bit in pixels: survives any bit rate."""

@@ -21,10 +21,10 @@ from pydantic import BaseModel
 
 from benchmarks.live import aiortc_encoder
 from benchmarks.live.stamped_scene import StampedScene
+from kernels.arrays import F32
 from pipeline.config import EncoderSettings
 from pipeline.live.contracts import VideoTick, VoiceTick
 from pipeline.live.settings import RtcSettings
-from pipeline.types import F32
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.peer import LivePeer
 

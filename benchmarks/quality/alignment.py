@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.arrays import F32, I64
 from training.phones import BILABIALS, PHONE_CLASS, SILENCE, Phone, PhoneClass
 
 OPENING: Final[dict[PhoneClass, float]] = {
@@ -44,13 +45,13 @@ class Window:
     end_s: float
     symbol: str
 
-    def frames(self, fps: float, n_frames: int) -> NDArray[np.int64]:
+    def frames(self, fps: float, n_frames: int) -> I64:
         """Indices of the frames whose time `i / fps` lies inside; may be empty."""
         first, last = int(np.ceil(self.start_s * fps - 1e-9)), int(np.floor(self.end_s * fps + 1e-9))
         return np.arange(max(first, 0), min(last, n_frames - 1) + 1)
 
 
-def expected_opening(phones: Sequence[Phone], n_frames: int, fps: float) -> NDArray[np.float32]:
+def expected_opening(phones: Sequence[Phone], n_frames: int, fps: float) -> F32:
     """Expected mouth opening 0..1 at every frame time, float32 (n_frames,); silence outside the phones."""
     half = int(round(SMOOTHING_S / 2 * GRID_HZ))
     n_grid = int(np.ceil(n_frames / fps * GRID_HZ)) + 1

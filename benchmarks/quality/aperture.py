@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.core.decode import decode_rgb
+from kernels.arrays import F32, U8
 from kernels.errors import LiveAnchorError, ShapeError
-
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 
 INNER_UPPER_LIP: Final = 13
 INNER_LOWER_LIP: Final = 14

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.arrays import F64, U8
 from kernels.errors import InvalidInputError, ShapeError
-
-F64 = NDArray[np.float64]
-U8 = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from typing import Final
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.core.decode import decode_rgb
 from benchmarks.core.record import RESULTS_DIR, describe_run, format_table, write_records
@@ -31,6 +30,7 @@ from benchmarks.quality.local_face import LocalFace, portrait_face, presenter_fa
 from benchmarks.quality.speaking import IDLE_LOOP_FRAMES
 from engines.face.mesh import FaceMesh
 from engines.weights.home import face_weights_dir
+from kernels.arrays import U8
 from kernels.errors import LiveAnchorError
 from pipeline.session.local_job import LocalPipeline
 
@@ -48,7 +48,7 @@ SHEET_POSES: Final[tuple[dict[str, float], ...]] = (
 )
 
 
-def mouth_tile(rgb: NDArray[np.uint8], mesh: FaceMesh, pose: dict[str, float]) -> NDArray[np.uint8]:
+def mouth_tile(rgb: U8, mesh: FaceMesh, pose: dict[str, float]) -> U8:
     """The mouth of a frame, uint8 (TILE_PX, TILE_PX, 3) RGB, with measured / commanded aperture; black without a face."""
     tile = np.zeros((TILE_PX, TILE_PX, 3), dtype=np.uint8)
     face = mesh.landmarks(rgb)
@@ -65,7 +65,7 @@ def mouth_tile(rgb: NDArray[np.uint8], mesh: FaceMesh, pose: dict[str, float]) -
     return tile
 
 
-def sheet(faces: dict[str, LocalFace], mesh: FaceMesh) -> NDArray[np.uint8]:
+def sheet(faces: dict[str, LocalFace], mesh: FaceMesh) -> U8:
     """All poses of all faces on one picture, uint8 RGB."""
     rows = []
     for face in faces.values():

@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from benchmarks.core.record import BenchmarkRecord, RunInfo, make_record
 from benchmarks.quality.aperture import CLOSED_MARGIN, ApertureMeter, Apertures
@@ -22,9 +21,9 @@ from benchmarks.quality.lip_sync import pearson
 from engines.mini.control_points import INDEX
 from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp, mouth_gap
 from engines.motion_layout import pack_motion
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 
-F32 = NDArray[np.float32]
 Film = Callable[[F32], bytes]
 """Motion float32 (n, 265) at 25 frames/s -> the mp4 that the product would make of it."""
 

@@ -9,12 +9,11 @@ from typing import Final
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.core.decode import decode_rgb
+from kernels.arrays import U8
 from kernels.errors import InvalidInputError
 
-U8 = NDArray[np.uint8]
 QUALITY: Final = 88
 
 

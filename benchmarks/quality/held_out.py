@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from benchmarks.quality.alignment import expected_opening
 from benchmarks.quality.lip_sync import Span
 from benchmarks.quality.speaking import Sentence
 from engines.mini.rig import actions_to_exp
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.clock import motion_frame_count
 from pipeline.types import MOTION_FPS
@@ -19,8 +18,6 @@ from training.corpus import heldout_utterances
 from training.phones import BILABIALS, Phone
 from training.synthesisers import locate
 from training.visemes import phones_to_actions
-
-F32 = NDArray[np.float32]
 
 
 def labelled_sentence(name: str, pcm: F32, phones: Sequence[Phone]) -> Sentence:

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
 from training.runs import runs_of_true
-
-F32 = NDArray[np.float32]
 
 MAX_LAG_FRAMES: Final = 6
 CLOSURE_REACH_S: Final = 0.040

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.io import wavfile
 
+from kernels.arrays import F32, U8
 from pipeline.clock import motion_frame_count
 from pipeline.config import EncoderSettings, SessionSettings
 from pipeline.media.audio_in import decode_audio
@@ -29,9 +29,6 @@ from pipeline.session.local_job import LocalPipeline
 from pipeline.session.speech_motion import SpeechMotion
 from pipeline.stages import RenderRequest
 from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ, Avatar, MotionChunk, Nv12Canvas, Nv12RectBatch
-
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 
 SEED: Final = 7
 FILM_CHUNK_FRAMES: Final = 25

@@ -26,11 +26,12 @@ from benchmarks.quality.motion_speed import measure as measure_motion_speed
 from benchmarks.quality.real_speech import load as load_real_speech
 from benchmarks.quality.renderer_speed import measure as measure_renderer_speed
 from benchmarks.quality.speaking import SILENCE_S, ceiling_clips, silence_shares, spoken_clips
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.config import EncoderSettings
 from pipeline.media.audio_in import decode_audio
 from pipeline.media.encoder import Purpose
-from pipeline.types import F32, MOTION_FPS, SAMPLE_RATE_HZ
+from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ
 from training.utterance import SynthesisError
 
 BOUNDARY_CHUNKS: Final = (4, 8, 16)

@@ -14,19 +14,17 @@ from typing import Final
 import cv2
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from benchmarks.quality.renderer_speed import talking_motion
 from engines.mini.mesh_renderer import MeshRenderer
 from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 from engines.motion_layout import pack_motion
+from kernels.arrays import U8
 from kernels.errors import LiveAnchorError
 from pipeline.mini.registration import register_file
 from pipeline.presenter import default_avatar
 from pipeline.session.local_job import load_face_mesh
 from pipeline.types import Avatar
-
-U8 = NDArray[np.uint8]
 
 POSES: Final[dict[str, dict[str, float]]] = {
     "rest": {},

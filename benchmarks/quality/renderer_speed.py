@@ -13,7 +13,6 @@ from functools import partial
 import cv2
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from benchmarks.quality.triangle_baseline import triangulate, warp_triangles
 from engines.mini.mesh_deform import build_pose, posed_displacement
@@ -21,6 +20,7 @@ from engines.mini.mesh_renderer import MeshFace, MeshRenderer
 from engines.mini.motion_limits import limit_motion
 from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 from engines.motion_layout import pack_motion
+from kernels.arrays import F32
 from kernels.sampling.remap import remap_bilinear
 from pipeline.presenter import default_avatar
 
@@ -107,7 +107,7 @@ def _times(jobs: Sequence[Callable[[], object]], frames: int) -> list[float]:
     return taken
 
 
-def _moved_vertices(face: MeshFace, vertices: NDArray[np.float32], motion: torch.Tensor) -> list[NDArray[np.float32]]:
+def _moved_vertices(face: MeshFace, vertices: F32, motion: torch.Tensor) -> list[F32]:
     """The same motion as vertex positions, one (v, 2) per frame."""
     deformation = face.deformation
     limited = limit_motion(motion)

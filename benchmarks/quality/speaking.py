@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.quality.aperture import CLOSED_MARGIN, Apertures
 from benchmarks.quality.lip_sync import Span, SpokenClip, closed_share
 from engines.motion_layout import EXP
+from kernels.arrays import F32, U8
 from kernels.errors import InvalidInputError
 from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ
-
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 
 SILENCE_S: Final = 5.0
 NOISE_DBFS: Final = -50.0

@@ -16,9 +16,8 @@ from scipy.spatial import Delaunay
 
 from engines.face.topology import FACE_OVAL
 from engines.mini.mesh_lattice import CROP
+from kernels.arrays import F32, U8
 
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 SUBPIXEL_BITS = 4
 
 

@@ -16,7 +16,6 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from benchmarks.core.record import (
     RESULTS_DIR,
@@ -30,6 +29,7 @@ from benchmarks.core.record import (
 from benchmarks.rife.run import SIZE, frames_of, network_of
 from engines.networks.rife.ifnet import IFNet
 from engines.rife import Interpolator
+from kernels.arrays import U8
 
 SUITE: Final = "rife_cpu"
 DEFAULT_OUT: Final = RESULTS_DIR / "cpu-2core" / f"{SUITE}.json"
@@ -39,7 +39,7 @@ RUNS: Final = 7
 
 
 def cost_ms(
-    network: IFNet, frames: NDArray[np.uint8], runs: int = RUNS, clock: Callable[[], float] = time.process_time
+    network: IFNet, frames: U8, runs: int = RUNS, clock: Callable[[], float] = time.process_time
 ) -> list[float]:
     """Milliseconds of `clock` per frame in between, after one that is not counted.
 

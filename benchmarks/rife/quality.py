@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.core.frame_similarity import IDENTICAL_DB, luma_of, psnr_db, ssim
 from benchmarks.core.record import (
@@ -41,6 +40,7 @@ from engines.face.topology import LOWER_LIP_OUTER, UPPER_LIP_OUTER
 from engines.rife import Interpolator, load_interpolator
 from engines.rife.sources import NAMES
 from engines.weights.errors import WeightsError
+from kernels.arrays import F32, U8
 from kernels.errors import LiveAnchorError
 from pipeline.media.audio_in import decode_audio
 from pipeline.media.compare.mouth_box import MouthBox
@@ -48,8 +48,6 @@ from pipeline.session.cadence import double_rate
 from pipeline.session.local_job import LocalPipeline
 from pipeline.types import CROP_SIZE, Avatar
 
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 Method = Callable[[U8, U8], U8]
 """(earlier, later), uint8 (512, 512, 3) each -> the frame midway."""
 

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from benchmarks.core.gpu_timing import between_events_ms, replayed_ms
 from benchmarks.core.record import (
@@ -37,6 +36,7 @@ from engines.networks.rife.ifnet import IFNet
 from engines.rife import Interpolator, load_interpolator
 from engines.rife.fast import FastEngine
 from engines.rife.sources import find_network
+from kernels.arrays import U8
 from kernels.errors import LiveAnchorError
 
 SUITE: Final = "rife"
@@ -77,12 +77,12 @@ def network_of(version: str) -> IFNet:
     return find_network("rife/mini").network if version == "mini" else formula_network(version)
 
 
-def frames_of(count: int, size: int = SIZE) -> NDArray[np.uint8]:
+def frames_of(count: int, size: int = SIZE) -> U8:
     """Drifting pictures of the formula, uint8 (count, size, size, 3)."""
     return np.stack([formula().frame(size, size, k) for k in range(count)])
 
 
-def fast_work(network: IFNet, frames: NDArray[np.uint8], batch: int, device: str = "cuda") -> Callable[[], object]:
+def fast_work(network: IFNet, frames: U8, batch: int, device: str = "cuda") -> Callable[[], object]:
     """Encode `batch` new frames, interpolate `batch` pairs."""
     folded = FastEngine(network, device).folded
     before, after = (torch.from_numpy(np.stack([frames[k % len(frames)] for k in range(s, s + batch)])) for s in (0, 1))
@@ -107,7 +107,7 @@ def plain_work(network: IFNet, batch: int, device: str = "cuda") -> Callable[[],
     return partial(half, pair[0], pair[1], torch.full((batch,), 0.5, device=device, dtype=torch.float16))
 
 
-def time_records(run: RunInfo, version: str, batch: int, frames: NDArray[np.uint8]) -> list[BenchmarkRecord]:
+def time_records(run: RunInfo, version: str, batch: int, frames: U8) -> list[BenchmarkRecord]:
     """Device time per frame in between, and what a call of the modules from Python takes."""
     suffix = "_b1_ms" if batch == 1 else f"_b{batch}_ms_per_frame"
     name = f"rife{version.replace('.', '')}{suffix}"
@@ -125,7 +125,7 @@ def time_records(run: RunInfo, version: str, batch: int, frames: NDArray[np.uint
     ]
 
 
-def psnr_record(run: RunInfo, version: str, frames: NDArray[np.uint8], device: str = "cuda") -> BenchmarkRecord:
+def psnr_record(run: RunInfo, version: str, frames: U8, device: str = "cuda") -> BenchmarkRecord:
     """The fast path's levels against the unrounded float32 result of the modules; rounding alone allows 58.9 dB.
 
     Args:
@@ -166,7 +166,7 @@ def psnr_of(levels: torch.Tensor, wanted: torch.Tensor) -> float:
     return float(10 * torch.log10(255.0**2 / (levels - wanted).square().mean()))
 
 
-def still_record(run: RunInfo, interpolator: Interpolator, stills: NDArray[np.uint8], case: str) -> BenchmarkRecord:
+def still_record(run: RunInfo, interpolator: Interpolator, stills: U8, case: str) -> BenchmarkRecord:
     """Largest change of the mean luma (BT.709, levels) from a still to the frame made in between it and itself."""
     made = interpolator.interpolate(stills, stills, [0.5] * len(stills)).cpu().double()
     weights = torch.tensor(LUMA, dtype=torch.float64)
@@ -177,14 +177,14 @@ def still_record(run: RunInfo, interpolator: Interpolator, stills: NDArray[np.ui
     )
 
 
-def talking_stills() -> NDArray[np.uint8]:
+def talking_stills() -> U8:
     """Stills: the default presenter, and pictures of the formula."""
     from pipeline.presenter import default_avatar
 
     return np.stack([np.asarray(default_avatar().tensors["crop_rgb"], np.uint8), *frames_of(3)])
 
 
-def mini_record(run: RunInfo, frames: NDArray[np.uint8]) -> BenchmarkRecord:
+def mini_record(run: RunInfo, frames: U8) -> BenchmarkRecord:
     """Device time of the embedded network."""
     with torch.inference_mode():
         samples = replayed_ms([compiled(fast_work(network_of("mini"), frames, 1))], repeats=4)

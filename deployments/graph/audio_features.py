@@ -11,9 +11,10 @@ from deployments.graph.calls import AudioFacts, CallContext, StageStats
 from deployments.graph.placement import take_place
 from deployments.graph.stage_worker import StageWorker
 from deployments.logs import configure_replica_logs
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError, ShapeError
 from pipeline.families import find_family
-from pipeline.types import F32, ROWS_PER_FRAME, FeatureRows
+from pipeline.types import ROWS_PER_FRAME, FeatureRows
 
 Item = tuple[F32, int]
 

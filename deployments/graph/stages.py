@@ -17,10 +17,11 @@ from deployments.graph.calls import AudioFacts, CallContext, MotionFacts
 from deployments.graph.crops_in_work import GraphCrops
 from deployments.graph.errors import DeadlineExceededError, ReplicaGoneError, StageLostError
 from deployments.graph.handle_calls import answer_of, translated
+from kernels.arrays import F32
 from pipeline.families import find_family
 from pipeline.rife.access import RifeFacts
 from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
-from pipeline.types import F32, FeatureRows, MotionChunk, Nv12RectBatch
+from pipeline.types import FeatureRows, MotionChunk, Nv12RectBatch
 
 ATTEMPTS = 2
 """A stage call is made once more when its replica dies."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from kernels.arrays import F32
 from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo, Stages
-from pipeline.types import F32, MOTION_FPS, FeatureRows, MotionChunk, Nv12RectBatch
+from pipeline.types import MOTION_FPS, FeatureRows, MotionChunk, Nv12RectBatch
 
 
 class TimedStages:

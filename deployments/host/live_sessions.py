@@ -25,6 +25,7 @@ from deployments.host.live_errors import (
     WrongDriveError,
 )
 from deployments.host.live_session_stats import first_frame_ms, session_stats
+from kernels.arrays import F32
 from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.bounded_cache import BoundedCache
 from pipeline.live.contracts import Drive, EndReason, LiveEvent, VideoTick, VoiceTick
@@ -35,7 +36,7 @@ from pipeline.media.audio_container import AudioLimits
 from pipeline.media.audio_in import decode_audio
 from pipeline.session.behaviour import behaviour_of
 from pipeline.stages import Stages
-from pipeline.types import F32, SAMPLE_RATE_HZ, Avatar, Nv12Canvas
+from pipeline.types import SAMPLE_RATE_HZ, Avatar, Nv12Canvas
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.peer import LivePeer
 from pipeline.webrtc.sdp import TrickledCandidate

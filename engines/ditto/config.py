@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from engines.ditto.config_file import find_pickle, read_config_tree
 from engines.weights.file import WeightsFileError
+from kernels.arrays import F32
 
-F32 = NDArray[np.float32]
 FIELD_WIDTHS: Final = {"scale": 1, "pitch": 66, "yaw": 66, "roll": 66, "t": 3, "exp": 63, "kp": 63}
 
 

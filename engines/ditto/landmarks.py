@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engines.ditto.onnx_model import OnnxModel
 from engines.weights.file import WeightsFileError
+from kernels.arrays import F32, U8
 from kernels.errors import ShapeError
 
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 SIDE_203: Final = 224
 SIDE_106: Final = 192
 ROI_SCALE_106: Final = 1.5

@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from engines.weights.file import WeightsFileError
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError, first_line
 
-F32 = NDArray[np.float32]
 _CUDA: Final = "CUDAExecutionProvider"
 _CPU: Final = "CPUExecutionProvider"
 

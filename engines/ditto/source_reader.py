@@ -8,14 +8,12 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from engines.ditto.checkpoints import load_network
+from kernels.arrays import F16, F32
 from kernels.errors import ShapeError
 
-F32 = NDArray[np.float32]
-F16 = NDArray[np.float16]
 INPUT_SIDE: Final = 256
 
 

@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.face.litert_model import DEFAULT_THREADS, LiteRtModel
+from kernels.arrays import F32, U8
 from kernels.errors import ShapeError
-
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 
 DETECTOR_FILE: Final = "face_detection_short_range.tflite"
 INPUT_SIDE: Final = 128

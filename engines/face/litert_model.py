@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 
-F32 = NDArray[np.float32]
 DEFAULT_THREADS: Final = 1
 
 

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from engines.face.detector import MIN_SCORE, FaceDetection, FaceDetector, check_rgb
 from engines.face.litert_model import DEFAULT_THREADS, LiteRtModel
+from kernels.arrays import F32, F64, U8
 from kernels.errors import ShapeError
 
 __all__ = ["FaceDetection", "FaceLandmarks", "FaceMesh", "FaceTracker"]
 
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 
 MESH_FILE: Final = "face_landmark.tflite"
 INPUT_SIDE: Final = 192
@@ -79,7 +78,7 @@ class Roi:
         centre = (float(cos * x - sin * y), float(sin * x + cos * y))
         return cls(centre, float((high - low).max()) * ROI_SCALE, angle)
 
-    def to_image(self, size: int) -> NDArray[np.float64]:
+    def to_image(self, size: int) -> F64:
         """float64 (2, 3): affine from pixels of a (size, size) crop to image pixels, pixel centres at integers."""
         scale = self.side / size
         cos, sin = np.cos(self.angle) * scale, np.sin(self.angle) * scale

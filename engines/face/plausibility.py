@@ -15,12 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engines.face.mesh import ROI_SCALE, FaceLandmarks, FaceMesh, Roi
-
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
+from kernels.arrays import F32, F64, U8
 
 MIN_STEADY_SCORE: Final = 0.5
 MAX_WANDER: Final = 0.035
@@ -124,7 +121,7 @@ def shape_faults(points: F32) -> list[str]:
     x_axis = across / distance
     y_axis = np.array([-x_axis[1], x_axis[0]])
 
-    def down(point: NDArray[np.float64]) -> float:
+    def down(point: F64) -> float:
         return float((point - eyes[0]) @ y_axis) / distance
 
     mouth = flat[list(MOUTH_CORNERS)].mean(axis=0)

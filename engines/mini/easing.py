@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from kernels.arrays import F64
 
 
 def ease(t: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields
 import cv2
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
 from engines.face import topology
@@ -21,6 +20,7 @@ from engines.mini.easing import ease, smoothstep
 from engines.mini.face_frame import FaceFrame
 from engines.mini.mouth_layers import TEXTURE_SCALE
 from engines.mini.pixel_planes import to_pixels, to_planes
+from kernels.arrays import F64, U8
 from kernels.sampling.mesh_warp import mesh_warp
 from kernels.sampling.remap import remap_bilinear
 
@@ -28,9 +28,6 @@ LASH_THINNING = 0.8
 """How much thinner the lash line looks from the front when the lid is shut."""
 FAR = 80.0
 """exp(-FAR) counts for nothing beside 1; numbers below about exp(-87) are denormal, and five times slower to work with."""
-
-U8 = NDArray[np.uint8]
-F64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
 from engines.face import topology
+from kernels.arrays import F32, F64, U8
 from kernels.sampling.remap import remap_bilinear
-
-F64 = NDArray[np.float64]
-U8 = NDArray[np.uint8]
 
 CLOSED_GAP = 0.04
 """Mean inner-lip gap, in mouth widths, below which the source's mouth counts as closed."""
@@ -55,7 +52,7 @@ class FaceFrame:
         return result
 
 
-def build_frame(landmarks: NDArray[np.float32]) -> FaceFrame:
+def build_frame(landmarks: F32) -> FaceFrame:
     """Landmarks float32 (468, 3), crop pixels -> axes and units."""
     xyz = landmarks.astype(np.float64)
     points = xyz[:, :2]

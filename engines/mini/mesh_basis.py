@@ -7,7 +7,6 @@ from typing import Final
 import cv2
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from engines.face import topology
 from engines.mini.face_frame import FaceFrame, LipLines
@@ -15,9 +14,8 @@ from engines.mini.mesh_deform import Deformation, NodeField
 from engines.mini.mesh_handles import COEFFICIENTS, HandleBuilder, Handles
 from engines.mini.mesh_lattice import CROP, FACE_CELL, Lattice
 from engines.mini.thin_plate import thin_plate_matrix
+from kernels.arrays import F32, F64
 from kernels.sampling.remap import remap_bilinear
-
-F64 = NDArray[np.float64]
 
 COMMON_SMOOTHING: Final = 3e-6
 LIP_SMOOTHING: Final = 1e-8
@@ -59,7 +57,7 @@ def build_deformation(frame: FaceFrame, lips: LipLines, mouth: Lattice) -> Defor
     )
 
 
-def _mouth_frame(frame: FaceFrame) -> NDArray[np.float32]:
+def _mouth_frame(frame: FaceFrame) -> F32:
     rows = np.stack([frame.x_axis / (0.5 * frame.mouth_width), frame.y_axis])
     return np.concatenate([rows, -(rows @ frame.mouth_centre)[:, None]], axis=1).astype(np.float32)
 
@@ -114,7 +112,7 @@ def _lip_residual(frame: FaceFrame, common: Handles, lip: Handles, points: F64, 
     return result
 
 
-def _weight_image(frame: FaceFrame) -> NDArray[np.float32]:
+def _weight_image(frame: FaceFrame) -> F32:
     """Share of the head's motion for every crop pixel, float32 (512, 512)."""
     oval = frame.points[list(topology.FACE_OVAL)]
     outside = np.full((CROP, CROP), 255, np.uint8)
@@ -154,7 +152,7 @@ class _Depth:
         return result
 
 
-def _node_field(lattice: Lattice, weight: NDArray[np.float32], depth: _Depth) -> NodeField:
+def _node_field(lattice: Lattice, weight: F32, depth: _Depth) -> NodeField:
     nodes = lattice.nodes()
     flat = nodes.reshape(-1, 2)
     sampled = remap_bilinear(weight, nodes.astype(np.float32))

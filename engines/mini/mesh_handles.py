@@ -12,15 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
 from engines.face import topology
 from engines.mini.control_points import CONTROL_POINTS, INDEX, Unit
 from engines.mini.face_frame import FaceFrame, LipLines
 from engines.mini.mesh_lattice import CROP
-
-F64 = NDArray[np.float64]
+from kernels.arrays import F64
 
 COEFFICIENTS = 1 + 3 * len(CONTROL_POINTS)
 PUCKER_CORNER_TRAVEL = 0.17

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from kernels.arrays import F64
 
 CROP: Final = 512
 """Side of the square face crop, pixels."""
@@ -34,7 +35,7 @@ class Lattice:
     rows: int
     cell: int
 
-    def nodes(self) -> NDArray[np.float64]:
+    def nodes(self) -> F64:
         """Node positions, float64 (rows, columns, 2), crop pixels."""
         half = (self.cell - 1) / 2
         xs = self.x + np.arange(self.columns) * self.cell + half

@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields, is_dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from engines.face import topology
 from engines.mini.control_points import CONTROL_POINTS_VERSION
@@ -32,6 +31,7 @@ from engines.mini.motion_limits import Motion, limit_motion
 from engines.mini.mouth_compose import MouthLayers, build_mouth, compose_mouth
 from engines.mini.mouth_layers import TEXTURE_SCALE, finer_texture, mouth_region
 from engines.motion_layout import MOTION_DIM
+from kernels.arrays import F32, U8
 from kernels.errors import ShapeError
 from kernels.sampling.mesh_warp import mesh_warp
 
@@ -80,7 +80,7 @@ class MeshRenderer:
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.device = torch.device(device)
 
-    def prepare(self, crop_rgb: NDArray[np.uint8], landmarks: NDArray[np.float32]) -> MeshFace:
+    def prepare(self, crop_rgb: U8, landmarks: F32) -> MeshFace:
         """Precompute one avatar.
 
         Args:
@@ -154,7 +154,7 @@ class MeshRenderer:
         return frames
 
 
-def _validate_source(crop: NDArray[np.uint8], landmarks: NDArray[np.float32]) -> None:
+def _validate_source(crop: U8, landmarks: F32) -> None:
     if not isinstance(crop, np.ndarray) or crop.shape != (CROP, CROP, 3) or crop.dtype != np.uint8:
         raise ShapeError("crop_rgb", _describe(crop), f"uint8 ({CROP}, {CROP}, 3)")
     if (

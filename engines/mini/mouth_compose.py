@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from engines.face import topology
 from engines.mini.easing import ease
@@ -28,9 +27,8 @@ from engines.mini.mouth_layers import (
     texture_grid,
 )
 from engines.mini.pixel_planes import to_pixels, to_planes
+from kernels.arrays import U8
 from kernels.sampling.mesh_warp import mesh_warp
-
-U8 = NDArray[np.uint8]
 
 FEATHER_PX = 6
 LIP_TUCK_UNDER_PX = 1.5

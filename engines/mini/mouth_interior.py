@@ -10,16 +10,13 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from engines.mini.easing import smoothstep
 from engines.mini.face_frame import FaceFrame, LipLines
 from engines.mini.mesh_handles import UPPER_LIP_CLOSING
 from engines.mini.mouth_layers import TextureGrid
+from kernels.arrays import F64, I64, U8
 from kernels.sampling.remap import remap_bilinear
-
-U8 = NDArray[np.uint8]
-F64 = NDArray[np.float64]
 
 IVORY = np.array([240.0, 228.0, 210.0])
 GUM = np.array([176.0, 98.0, 94.0])
@@ -217,7 +214,7 @@ def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64) -> _OwnT
         return None
     every = np.arange(len(kept))
 
-    def across(values: NDArray[np.int64]) -> F64:
+    def across(values: I64) -> F64:
         line = np.interp(every, filled, values[filled])[None]
         return np.asarray(cv2.GaussianBlur(line, (0, 0), 2.5, borderType=cv2.BORDER_REPLICATE)[0], dtype=np.float64)
 
@@ -241,7 +238,7 @@ def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64) -> _OwnT
     )
 
 
-def _main_run(tall: NDArray[np.int64]) -> NDArray[np.int64]:
+def _main_run(tall: I64) -> I64:
     """Keep the one run of tooth columns that holds the middle of the row, less its ragged ends."""
     kept = np.zeros_like(tall)
     if not (tall > 0).any():

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from engines.face import topology
 from engines.mini.face_frame import FaceFrame, LipLines
 from engines.mini.mesh_lattice import CROP, FACE_CELL, MOUTH_CELL, Lattice
+from kernels.arrays import F64, U8
 from kernels.sampling.remap import remap_bilinear
-
-U8 = NDArray[np.uint8]
-F64 = NDArray[np.float64]
 
 TEXTURE_SCALE = 2
 DISTANCE_ZERO = 128.0

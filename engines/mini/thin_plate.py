@@ -8,9 +8,8 @@ handles and fixed query points is one matrix, computed once per avatar.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from kernels.arrays import F64
 
 
 def _kernel(a: F64, b: F64) -> F64:

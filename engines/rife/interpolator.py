@@ -21,9 +21,8 @@ from torch import Tensor
 
 from engines.networks.rife.ifnet import IFNet
 from engines.rife.sources import find_network
+from kernels.arrays import U8
 from kernels.errors import InvalidInputError, ShapeError
-
-U8 = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from typing import Any, Final
 import numpy as np
 import structlog
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from engines.ditto.checkpoints import HUBERT_FILE, ditto_folder
@@ -30,9 +29,8 @@ from engines.tensorrt.load import EngineSettings, Plan
 from engines.tensorrt.runtime import TensorRtRuntime
 from engines.tensorrt.target import Target, choose_target
 from engines.tensorrt.verify import verify
+from kernels.arrays import F32
 from kernels.errors import ShapeError
-
-F32 = NDArray[np.float32]
 
 _log = structlog.get_logger(__name__)
 _FLOAT32_OPERATORS: Final = ("LayerNormalization", "Softmax", "ReduceMean", "Pow", "Sqrt", "GroupNormalization")

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
 
 DEFAULT_OPEN_RMS = 0.008
@@ -72,7 +73,7 @@ def rms_energy_torch(pcm: torch.Tensor, frame_samples: int = 640, window_samples
     return _energy_torch(pcm, frame_samples, _validate(pcm, frame_samples, window_samples))
 
 
-def hysteresis_mask(rms: NDArray[np.float32], state: Hysteresis) -> tuple[NDArray[np.bool_], bool, int]:
+def hysteresis_mask(rms: F32, state: Hysteresis) -> tuple[NDArray[np.bool_], bool, int]:
     """Scan frames in order.
 
     Args:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernels.arrays import F64
 from kernels.errors import InvalidInputError
 
 ColourName = Literal["bt709", "bt601"]
@@ -42,8 +42,8 @@ class ColourMatrix:
     """
 
     name: ColourName
-    rgb_to_yuv: NDArray[np.float64]
-    offset: NDArray[np.float64]
+    rgb_to_yuv: F64
+    offset: F64
     h273_code: int
     full_range: bool = False
 

@@ -11,12 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.arrays import F32, F64, U8
 from kernels.errors import InvalidInputError, ShapeError
 from kernels.nv12.colour import ChromaName, ColourMatrix, check_chroma, colour_matrix
 from kernels.nv12.from_rgb import check_rgb_shape
 
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 CROP_SIZE = 512
 MIN_DETERMINANT = 1e-4
 """Below this area scale (one hundredth per side) a crop-to-canvas matrix counts as singular."""
@@ -61,7 +60,7 @@ class CompositePlan:
         on_devices: Copies on GPUs by device name, filled by `kernels.nv12.composite_device.plan_on`; they live as long as the plan.
     """
 
-    canvas_to_crop: NDArray[np.float64]
+    canvas_to_crop: F64
     mask: F32
     background: F32
     sampling_grid: F32
@@ -147,7 +146,7 @@ def _check_rect(rect: Rect) -> None:
         raise InvalidInputError("rect", f"x, y, w, h = {numbers}", "even numbers, x and y >= 0, w and h >= 2")
 
 
-def _invert(crop_to_canvas: NDArray[np.float64], rect: Rect) -> NDArray[np.float64]:
+def _invert(crop_to_canvas: F64, rect: Rect) -> F64:
     """Affine from rectangle pixels to crop pixels, float64 (2, 3)."""
     if crop_to_canvas.shape != (2, 3):
         raise ShapeError("crop_to_canvas", f"shape {crop_to_canvas.shape}", "shape (2, 3)")
@@ -158,9 +157,7 @@ def _invert(crop_to_canvas: NDArray[np.float64], rect: Rect) -> NDArray[np.float
     return np.concatenate([inverse, (inverse @ (corner - crop_to_canvas[:, 2]))[:, None]], axis=1)
 
 
-def _crop_coordinates(
-    canvas_to_crop: NDArray[np.float64], h: int, w: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _crop_coordinates(canvas_to_crop: F64, h: int, w: int) -> tuple[F64, F64]:
     """Crop coordinates u, v of every rectangle pixel, each float64 (h, w)."""
     x = np.arange(w, dtype=np.float64)[None, :]
     y = np.arange(h, dtype=np.float64)[:, None]
@@ -168,9 +165,7 @@ def _crop_coordinates(
     return a[0, 0] * x + a[0, 1] * y + a[0, 2], a[1, 0] * x + a[1, 1] * y + a[1, 2]
 
 
-def corners(
-    canvas_to_crop: NDArray[np.float64], h: int, w: int
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+def corners(canvas_to_crop: F64, h: int, w: int) -> tuple[NDArray[np.intp], NDArray[np.intp], F64, F64]:
     """Column and row of each pixel's top-left crop neighbour, and the shares of the right and lower ones; (h, w) each."""
     u, v = _crop_coordinates(canvas_to_crop, h, w)
     last = CROP_SIZE - 1
@@ -180,7 +175,7 @@ def corners(
     return left, top, u - left, v - top
 
 
-def _sample_mask(mask: F32, canvas_to_crop: NDArray[np.float64], h: int, w: int) -> F32:
+def _sample_mask(mask: F32, canvas_to_crop: F64, h: int, w: int) -> F32:
     """Bilinear samples of the mask with zeros outside the crop, float32 (h, w)."""
     padded = np.pad(mask.astype(np.float64), 1)
     u, v = _crop_coordinates(canvas_to_crop, h, w)

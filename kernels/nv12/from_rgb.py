@@ -15,13 +15,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from kernels.arrays import F32, U8
 from kernels.errors import ShapeError
 from kernels.nv12.colour import ColourMatrix, check_chroma, colour_matrix
-
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 
 
 def rgb_to_nv12(rgb: U8, *, colour: str = "bt709", chroma: str = "mean") -> tuple[U8, U8]:

@@ -8,10 +8,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.arrays import F32
+
 _NO_SECOND_MAP = np.empty(0, dtype=np.float32)
 
 
-def remap_bilinear(picture: NDArray[Any], places: NDArray[np.float32], out: NDArray[Any] | None = None) -> NDArray[Any]:
+def remap_bilinear(picture: NDArray[Any], places: F32, out: NDArray[Any] | None = None) -> NDArray[Any]:
     """Sample `picture` (h, w) or (h, w, c <= 4), uint8 or float32, at `places` (rows, columns, 2).
 
     Args:

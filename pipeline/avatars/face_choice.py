@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engines.face.mesh import FaceDetection, FaceMesh, Roi
 from engines.face.plausibility import FaceCheck, FacePose, check_face, eye_openness, face_pose, shape_faults
+from kernels.arrays import F32, U8
 from pipeline.avatars.portrait_errors import PortraitError
-
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 
 MIN_FACE_PX: Final = 64
 SECOND_FACE_RATIO: Final = 0.4

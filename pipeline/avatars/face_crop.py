@@ -7,12 +7,9 @@ from typing import Final
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
+from kernels.arrays import F32, U8
 from pipeline.types import CROP_SIZE, FaceRect
-
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 
 CANVAS_LONG: Final = 1920
 CANVAS_SHORT: Final = 1080

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernels.arrays import U8
 from pipeline.avatars.portrait_errors import PortraitError
 from pipeline.avatars.portrait_header import claimed_size, sniff
 
 if TYPE_CHECKING:
     from PIL import Image
 
-U8 = NDArray[np.uint8]
 
 _READERS: Final = ("JPEG", "PNG", "WEBP")
 ALLOWED_FORMATS: Final = "JPEG, PNG or WebP, or a short video (MP4, MOV, WebM)"

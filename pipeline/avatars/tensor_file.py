@@ -15,6 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.arrays import U8
+
 DTYPES: Final[dict[str, type[np.generic]]] = {
     "BOOL": np.bool_,
     "U8": np.uint8,
@@ -71,7 +73,7 @@ def _header(text: bytes) -> Mapping[str, Any]:
     return header
 
 
-def _view(name: str, entry: Any, body: NDArray[np.uint8]) -> NDArray[np.generic]:
+def _view(name: str, entry: Any, body: U8) -> NDArray[np.generic]:
     try:
         dtype, shape, (begin, end) = np.dtype(DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
     except (KeyError, TypeError, ValueError) as error:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from engines.face.mesh import FaceMesh, FaceTracker
 from engines.face.plausibility import eye_openness, face_pose, mouth_aperture
+from kernels.arrays import F32, U8
 from pipeline.avatars.face_crop import fit_canvas
 from pipeline.avatars.portrait_errors import PortraitError
 from pipeline.avatars.portrait_header import sniff
@@ -25,8 +25,6 @@ from pipeline.avatars.portrait_header import sniff
 if TYPE_CHECKING:
     import av
 
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 
 MAX_VIDEO_S: Final = 60.0
 MAX_VIDEO_BYTES: Final = 200 * 2**20

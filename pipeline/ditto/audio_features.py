@@ -7,10 +7,11 @@ from typing import Final
 
 import numpy as np
 
+from kernels.arrays import F32
 from kernels.errors import ShapeError
 from pipeline.ditto.feature_windows import HOP_FRAMES, HOP_SAMPLES, ONLINE_LEAD, ROWS_KEPT, WINDOW_SAMPLES, keep_frames
 from pipeline.mini.audio_features import EncoderShape, clean_pcm
-from pipeline.types import F32, FEATURE_RATE_HZ, FeatureRows
+from pipeline.types import FEATURE_RATE_HZ, FeatureRows
 
 LOOKAHEAD_SAMPLES: Final = WINDOW_SAMPLES - ONLINE_LEAD - HOP_SAMPLES
 """Two frames and 80 samples: what a window needs after the five frames that it stands for."""

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.motion_layout import MOTION_DIM
+from kernels.arrays import F16, F32, U8
 from kernels.errors import ShapeError
 from pipeline.ditto.motion_fields import MotionFields, from_vector, to_vector
 from pipeline.ditto.speaker import Speaker
-from pipeline.types import F32, U8, Avatar
+from pipeline.types import Avatar
 
 FAMILY: Final = "ditto"
 VOLUME_SHAPE: Final = (32, 16, 64, 64)
@@ -36,7 +37,7 @@ class DittoTensors:
         version: Weights that volumes and motion come from.
     """
 
-    volumes: NDArray[np.float16]
+    volumes: F16
     motion: F32
     crop_to_frame: F32
     frames: U8 | None

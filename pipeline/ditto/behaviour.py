@@ -8,13 +8,14 @@ import numpy as np
 import torch
 
 from engines.motion_layout import MOTION_DIM, PITCH, ROLL, YAW, bin_centres_deg
+from kernels.arrays import F32
 from pipeline.ditto.avatar_tensors import DittoTensors, unpack
 from pipeline.ditto.blink_schedule import blink_indices
 from pipeline.ditto.motion_diffusion import DittoMotionCarry, start_carry
 from pipeline.ditto.speaker import blink_offsets
 from pipeline.session.idle_motion import ANGLES, sway
 from pipeline.stages import Carry
-from pipeline.types import F32, Avatar
+from pipeline.types import Avatar
 
 _POSE: Final = dict(zip(ANGLES, (PITCH, YAW, ROLL), strict=True))
 _BLOCK: Final = 64

@@ -17,6 +17,7 @@ import torch
 from engines.ditto.motion_sampler import session_noise
 from engines.motion_layout import MOTION_DIM
 from engines.runtimes.protocol import Runtime
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError, ShapeError
 from pipeline.ditto.blink_schedule import blink_indices
 from pipeline.ditto.condition import Condition
@@ -24,7 +25,7 @@ from pipeline.ditto.feature_windows import HOP_FRAMES, HOP_SAMPLES, OFFLINE_LEAD
 from pipeline.ditto.motion_windows import SEQ_FRAMES, MotionTrack, TrackState, WindowSettings, padded_window
 from pipeline.ditto.speaker import Speaker, to_offsets
 from pipeline.mini.audio_features import CarryError
-from pipeline.types import F32, ROWS_PER_FRAME, SAMPLES_PER_FRAME, FeatureRows, MotionChunk
+from pipeline.types import ROWS_PER_FRAME, SAMPLES_PER_FRAME, FeatureRows, MotionChunk
 
 FAMILY: Final = "ditto"
 ROW_DIM: Final = 1024

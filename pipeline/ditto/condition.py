@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.ditto.motion_fields import mirror_index
-from pipeline.types import F32
 
 EMOTIONS: Final = ("Angry", "Disgust", "Fear", "Happy", "Neutral", "Sad", "Surprise", "Contempt")
 _EMOTION_LOGIT: Final = 8.0

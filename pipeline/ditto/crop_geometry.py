@@ -8,10 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.arrays import F32, F64
 from kernels.errors import ShapeError
-
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
 
 MESH_POINTS: Final = 468
 _EYES_AND_LIPS: Final[dict[int, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]] = {

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from pipeline.types import F32
+from kernels.arrays import F32
 
 _WIDTHS: Final = ((33, 133), (263, 362))
 """(outer, inner) corner of the left and of the right eye."""

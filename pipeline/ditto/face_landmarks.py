@@ -16,10 +16,10 @@ import numpy as np
 from engines.ditto.checkpoints import LANDMARK_106_FILE, LANDMARK_203_FILE
 from engines.ditto.landmarks import ROI_SCALE_106, SIDE_106, SIDE_203, Landmark106, Landmark203
 from engines.face.mesh import FaceMesh, Roi
+from kernels.arrays import F32, U8
 from pipeline.avatars.face_choice import choose_face
 from pipeline.avatars.portrait_errors import PortraitError
 from pipeline.ditto.crop_geometry import FaceSquare, crop_matrices, face_square, transform_points
-from pipeline.types import F32, U8
 
 _SCALE_203: Final = 1.5
 _SHIFT_203: Final = -0.1

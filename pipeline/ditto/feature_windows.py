@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from pipeline.types import F32, SAMPLES_PER_FRAME
+from kernels.arrays import F32
+from pipeline.types import SAMPLES_PER_FRAME
 
 WINDOW_SAMPLES: Final = 10 * SAMPLES_PER_FRAME + 80
 """3 + 5 + 2 frames and what the convolutions need for exactly 20 rows."""

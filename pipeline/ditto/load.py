@@ -24,6 +24,7 @@ from engines.ditto.version import AUDIO_FILES, MOTION_FILES, SOURCE_FILES, files
 from engines.networks.lmdm import Lmdm
 from engines.runtimes.choice import RuntimeKind
 from engines.weights.file import WeightsFileError
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.ditto.audio_features import DittoAudioFeatures, silence_rows
 from pipeline.ditto.clip_motion import ClipMode, ClipSettings, DittoClipMotion
@@ -34,7 +35,7 @@ from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.motion_windows import SEQ_FRAMES, WindowSettings
 from pipeline.ditto.registration import SourceModels
 from pipeline.ditto.renderer import DEFAULT_CACHE_BYTES, DittoEngines, DittoRenderer
-from pipeline.types import F32, Avatar
+from pipeline.types import Avatar
 
 Mode = Literal["offline", "online"]
 _GPU_BATCH: Final = 8

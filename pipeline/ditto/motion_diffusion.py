@@ -21,6 +21,7 @@ import torch
 from engines.ditto.motion_sampler import session_noise
 from engines.motion_layout import EXP, MOTION_DIM
 from engines.runtimes.protocol import Runtime
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
 from pipeline.ditto.blink_schedule import blink_indices
 from pipeline.ditto.condition import Condition
@@ -28,7 +29,7 @@ from pipeline.ditto.feature_windows import HOP_FRAMES
 from pipeline.ditto.motion_windows import SEQ_FRAMES
 from pipeline.ditto.speaker import Speaker, to_offsets
 from pipeline.mini.audio_features import CarryError
-from pipeline.types import F32, FEATURE_RATE_HZ, ROWS_PER_FRAME, FeatureRows, MotionChunk
+from pipeline.types import FEATURE_RATE_HZ, ROWS_PER_FRAME, FeatureRows, MotionChunk
 
 FAMILY: Final = "ditto"
 ROW_DIM: Final = 1024

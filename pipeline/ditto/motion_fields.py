@@ -10,7 +10,7 @@ import torch
 
 from engines.motion_layout import BIN_OFFSET_DEG, BIN_WIDTH_DEG, POSE_BINS
 from engines.rotation import rotation_matrix
-from pipeline.types import F32
+from kernels.arrays import F32
 
 MotionFields = Mapping[str, F32]
 """Field -> float32 (1, k): scale 1, pitch yaw roll 66 logits or 1 (degrees), t 3, exp 63, and kp 63 for sources."""

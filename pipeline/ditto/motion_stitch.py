@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 import numpy as np
 
+from kernels.arrays import F32
 from pipeline.ditto.motion_fields import POSE_FIELDS, VECTOR_FIELDS, MotionFields, keypoints, mirror_index, to_degrees
-from pipeline.types import F32
 
 LIP_KEYPOINTS: Final = (6, 12, 14, 17, 19, 20)
 EYE_KEYPOINTS: Final = (11, 13, 15, 16, 18)

@@ -9,8 +9,8 @@ from typing import Final, Self
 import numpy as np
 
 from engines.motion_layout import EXP
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
-from pipeline.types import F32
 
 SEQ_FRAMES: Final = 80
 _POSE_DIMS: Final = slice(0, EXP.start)

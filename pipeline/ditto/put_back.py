@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from pipeline.types import CROP_SIZE, F32, U8
+from kernels.arrays import F32, U8
+from pipeline.types import CROP_SIZE
 
 RAMP: Final = 26
 

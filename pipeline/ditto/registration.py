@@ -12,6 +12,7 @@ import numpy as np
 
 from engines.ditto.config import DittoConfig
 from engines.ditto.source_reader import INPUT_SIDE, SourceReader
+from kernels.arrays import F32, U8
 from kernels.errors import InvalidInputError
 from pipeline.avatars.bundle import check_avatar, content_id
 from pipeline.avatars.face_crop import fit_canvas
@@ -25,7 +26,7 @@ from pipeline.ditto.motion_fields import smooth_fields
 from pipeline.ditto.put_back import blend_mask
 from pipeline.ditto.speaker import make_speaker
 from pipeline.ditto.template_video import DEFAULT_MAX_FRAMES, template_frames
-from pipeline.types import CROP_SIZE, F32, U8, Avatar, FaceRect
+from pipeline.types import CROP_SIZE, Avatar, FaceRect
 
 _CORNERS: Final = ((0, 0), (CROP_SIZE - 1, 0), (0, CROP_SIZE - 1), (CROP_SIZE - 1, CROP_SIZE - 1))
 

@@ -15,6 +15,7 @@ from engines.ditto.config import DittoConfig
 from engines.ditto.render_runtime import SourceRuntime
 from engines.motion_layout import MOTION_DIM
 from engines.runtimes.protocol import Runtime
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
 from pipeline.bounded_cache import BoundedCache
 from pipeline.ditto.avatar_tensors import FAMILY, DittoTensors, unpack
@@ -23,7 +24,7 @@ from pipeline.ditto.motion_stitch import IMAGE_KEYS, FrameControl, MotionStitch,
 from pipeline.ditto.tail import DittoCanvas, open_canvas
 from pipeline.session.tail import Placed, crop_batch
 from pipeline.stages import RenderRequest
-from pipeline.types import F32, Avatar, CropBatch, Nv12RectBatch
+from pipeline.types import Avatar, CropBatch, Nv12RectBatch
 
 DEFAULT_CACHE_BYTES: Final = 2 * 2**30
 _RESIDENT_SHARE: Final = 0.5

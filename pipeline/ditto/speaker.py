@@ -10,10 +10,10 @@ import numpy as np
 
 from engines.ditto.config import DittoConfig
 from engines.motion_layout import EXP, MOTION_DIM
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.ditto.motion_fields import VECTOR_FIELDS, MotionFields, to_vector
 from pipeline.ditto.motion_stitch import EYE_KEYPOINTS, IMAGE_KEYS, VIDEO_KEYS
-from pipeline.types import F32
 
 EYE_DIMS: Final = np.array([EXP.start + 3 * point + axis for point in EYE_KEYPOINTS for axis in range(3)])
 """Dims of the motion vector that move the eyes."""

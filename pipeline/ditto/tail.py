@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import torch
 
+from kernels.arrays import F32, U8
 from kernels.errors import InvalidInputError
 from kernels.nv12.composite import CompositePlan, composite_nv12, plan_composite
 from kernels.nv12.from_rgb import rgb_to_nv12
@@ -24,7 +25,7 @@ from pipeline.ditto.motion_fields import mirror_index
 from pipeline.ditto.registration import crop_rect
 from pipeline.rife.interpolator import FrameInterpolator
 from pipeline.session.tail import DEFAULT_CACHE_BYTES, Placed, compose_still, empty_batch, plan_of
-from pipeline.types import F32, U8, Avatar, FaceRect, Nv12RectBatch
+from pipeline.types import Avatar, FaceRect, Nv12RectBatch
 
 BODY_STEPS: Final = 16
 

@@ -8,11 +8,12 @@ from typing import Final
 
 import numpy as np
 
+from kernels.arrays import U8
 from pipeline.avatars.face_crop import fit_canvas
 from pipeline.avatars.portrait_errors import PortraitError
 from pipeline.avatars.portrait_header import sniff
 from pipeline.avatars.video_still import DEMUXERS, MAX_FRAME_PIXELS, open_video
-from pipeline.types import MOTION_FPS, U8
+from pipeline.types import MOTION_FPS
 
 DEFAULT_MAX_FRAMES: Final = 250
 """10 s. A frame of 1080x1920 takes 6 MB of canvas and 4 MB of features in the bundle."""

@@ -12,6 +12,7 @@ from engines.ditto.config import DittoConfig
 from engines.ditto.motion_sampler import session_noise
 from engines.motion_layout import MOTION_DIM
 from engines.runtimes.protocol import Runtime
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.ditto.audio_features import EncodeAll, silence_rows
 from pipeline.ditto.blink_schedule import blink_indices
@@ -19,7 +20,7 @@ from pipeline.ditto.condition import Condition, emotion_sequence
 from pipeline.ditto.feature_windows import HOP_FRAMES, keep_frames, offline_features, online_windows
 from pipeline.ditto.motion_windows import SEQ_FRAMES, OnlineMotion, Sampler, WindowSettings, offline_motion
 from pipeline.ditto.speaker import Speaker, to_offsets
-from pipeline.types import F32, SAMPLES_PER_FRAME
+from pipeline.types import SAMPLES_PER_FRAME
 
 
 class WholeClipMotion:

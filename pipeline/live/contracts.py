@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from pipeline.types import F32, Nv12Rect
+from kernels.arrays import F32
+from pipeline.types import Nv12Rect
 
 
 class Drive(StrEnum):

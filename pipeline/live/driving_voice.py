@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import Drive, VoiceTick
 from pipeline.live.grid import samples_of_ms
@@ -17,7 +18,7 @@ from pipeline.live.microphone import Microphone
 from pipeline.live.speech_queue import SOFT, SpeechQueue, Utterance
 from pipeline.live.speech_scan import SpeechScan
 from pipeline.live.timeline import Timeline
-from pipeline.types import F32, SAMPLES_PER_FRAME
+from pipeline.types import SAMPLES_PER_FRAME
 
 FADE_OUT: Final = samples_of_ms(10)
 """How a voice that is cut ends: it falls to silence instead of clicking."""

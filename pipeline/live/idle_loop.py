@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from engines.motion_layout import EXP
+from kernels.arrays import F32
 from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.bounded_cache import BoundedCache
 from pipeline.config import SessionSettings
@@ -19,7 +20,7 @@ from pipeline.session.behaviour import MotionBehaviour, behaviour_of
 from pipeline.session.drawing import ChunkDrawer
 from pipeline.session.idle_fade import POSE_FADE_FRAMES, IdleFade
 from pipeline.stages import Stages
-from pipeline.types import F32, Avatar, MotionChunk, Nv12Rect, Nv12RectBatch
+from pipeline.types import Avatar, MotionChunk, Nv12Rect, Nv12RectBatch
 
 _CHUNK: Final = 4
 """Frames per render call: a loop that is being drawn must not keep a speaker waiting."""

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.motion_layout import EXP, PITCH, ROLL, TRANSLATION
+from kernels.arrays import F32
 from pipeline.session.behaviour import MotionBehaviour
-from pipeline.types import F32, MOTION_FPS
+from pipeline.types import MOTION_FPS
 
 LONGEST_GAP: Final = 3 * MOTION_FPS
 """Frames between two blinks."""

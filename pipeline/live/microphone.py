@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
+from kernels.arrays import F32
 from pipeline.live.grid import samples_of_ms
 from pipeline.live.timeline import Timeline
-from pipeline.types import F32
 
 WINDOW: Final = samples_of_ms(500)
 TOLERANCE: Final = samples_of_ms(40)

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.live.grid import frame_from, frame_of, samples_of_ms
 from pipeline.live.idle_loop import IdleLoop
@@ -26,7 +27,7 @@ from pipeline.session.behaviour import MotionBehaviour
 from pipeline.session.idle_fade import POSE_FADE_FRAMES, IdleFade
 from pipeline.session.spoken_motion import SpokenMotion, set_up, window_of
 from pipeline.stages import Carry
-from pipeline.types import F32, MOTION_FPS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, Nv12Rect
+from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, Nv12Rect
 
 PREROLL_FRAMES: Final = 3
 """The mouth begins to move before the sound: as many frames as the encoder's look-ahead touches."""

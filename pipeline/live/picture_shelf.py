@@ -9,12 +9,13 @@ from typing import Final
 
 import numpy as np
 
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.config import SessionSettings
 from pipeline.live.grid import MediaGrid
 from pipeline.session.drawing import ChunkDrawer
 from pipeline.stages import Stages
-from pipeline.types import F32, SAMPLES_PER_FRAME, MotionChunk, Nv12Rect, Nv12RectBatch
+from pipeline.types import SAMPLES_PER_FRAME, MotionChunk, Nv12Rect, Nv12RectBatch
 
 _LEARNING: Final = 0.25
 _HIGHEST_COST: Final = 2 * SAMPLES_PER_FRAME

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from typing import Final
 
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.config import SessionSettings
 from pipeline.live.contracts import Drive, EndReason, LiveClock, LiveSink, LiveState, VideoTick
@@ -27,7 +28,7 @@ from pipeline.live.stats import Interruption, LiveStats
 from pipeline.live.timeline import Timeline
 from pipeline.session.behaviour import MotionBehaviour, behaviour_of
 from pipeline.stages import Stages
-from pipeline.types import F32, SAMPLE_RATE_HZ, Avatar, Nv12Rect
+from pipeline.types import SAMPLE_RATE_HZ, Avatar, Nv12Rect
 
 CLOCK_STALL_S: Final = 0.5
 """When ticks come later than this, the media clock stood still: what was missed is not made up for."""

@@ -8,10 +8,11 @@ from typing import Final
 
 import numpy as np
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.live.grid import frame_from, samples_of_ms
 from pipeline.live.timeline import Timeline
-from pipeline.types import F32, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
+from pipeline.types import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
 
 PLACED_AHEAD: Final = samples_of_ms(1000)
 """Samples lie on the timeline at most so long before they are heard."""

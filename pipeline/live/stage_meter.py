@@ -8,10 +8,11 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.live.contracts import LiveClock
 from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo, Stages
-from pipeline.types import F32, FeatureRows, MotionChunk, Nv12RectBatch
+from pipeline.types import FeatureRows, MotionChunk, Nv12RectBatch
 
 T = TypeVar("T")
 _KEPT: Final = 256

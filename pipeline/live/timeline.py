@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from pipeline.types import F32
+from kernels.arrays import F32
 
 CAPACITY: Final = 1 << 17
 """Samples kept, 8.2 s: the context of a feature window behind, work ahead in front."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.media.audio_container import READABLE, AudioLimits, AudioSource, error_reason, opened_audio
 from pipeline.media.audio_errors import (
@@ -22,7 +23,7 @@ from pipeline.media.audio_errors import (
     AudioUnsupportedError,
 )
 from pipeline.media.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
-from pipeline.types import F32, SAMPLE_RATE_HZ, AudioChunk
+from pipeline.types import SAMPLE_RATE_HZ, AudioChunk
 
 if TYPE_CHECKING:
     from av import AudioFrame

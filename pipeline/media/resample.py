@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
 
 if TYPE_CHECKING:
     from av import AudioResampler
 
-F32 = NDArray[np.float32]
 MIN_RATE_HZ = 8_000
 MAX_RATE_HZ = 192_000
 FLUSH_DIVISOR = 50

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.media.audio_in import AAC_RATES_HZ, MAX_VOICE_RATE_HZ, AudioTrack
 from pipeline.media.resample import StreamingResampler
-from pipeline.types import F32
 
 
 class VoiceFeed:

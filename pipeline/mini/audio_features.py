@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from engines.runtimes.protocol import Runtime
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
-from pipeline.types import F32, FEATURE_RATE_HZ, ROWS_PER_FRAME, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, FeatureRows
+from pipeline.types import FEATURE_RATE_HZ, ROWS_PER_FRAME, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, FeatureRows
 
 ROW_SAMPLES = SAMPLE_RATE_HZ // FEATURE_RATE_HZ
 PCM_LIMIT = 8.0

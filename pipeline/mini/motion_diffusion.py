@@ -15,10 +15,11 @@ import torch
 from engines.diffusion import window_noise
 from engines.motion_layout import MOTION_DIM
 from engines.runtimes.protocol import Runtime
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
 from pipeline.mini.audio_features import CarryError
 from pipeline.session.blink_cue import blink_cue
-from pipeline.types import F32, FEATURE_RATE_HZ, ROWS_PER_FRAME, FeatureRows, MotionChunk
+from pipeline.types import FEATURE_RATE_HZ, ROWS_PER_FRAME, FeatureRows, MotionChunk
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from engines.face.mesh import FaceMesh
+from kernels.arrays import F32, U8
 from pipeline.avatars.bundle import check_avatar, content_id
 from pipeline.avatars.face_choice import choose_face
 from pipeline.avatars.face_crop import crop_square, cut_crop, fit_canvas, soft_mask
@@ -22,9 +20,6 @@ from pipeline.avatars.portrait_errors import PortraitError
 from pipeline.avatars.portrait_header import sniff
 from pipeline.avatars.video_still import best_stills
 from pipeline.types import Avatar
-
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 
 FAMILY: Final = "mini"
 VIDEO_KINDS: Final = ("MP4", "MKV")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from pipeline.presenter.geometry import BOARD_H, BOARD_W, F32
+from kernels.arrays import F32
+from pipeline.presenter.geometry import BOARD_H, BOARD_W
 from pipeline.presenter.raster import blur, over, rgb, smoothstep
 
 _SCALE = 4

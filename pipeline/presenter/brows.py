@@ -5,7 +5,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from pipeline.presenter.geometry import F32, mirrored, spline, to_board
+from kernels.arrays import F32
+from pipeline.presenter.geometry import mirrored, spline, to_board
 from pipeline.presenter.raster import Window, fill_ribbon, over, rgb, smoothstep
 
 LOWER_EDGE = [(0.074, 0.2550), (0.112, 0.2430), (0.160, 0.2310), (0.205, 0.2245), (0.250, 0.2315), (0.294, 0.2570)]

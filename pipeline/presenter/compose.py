@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernels.arrays import F32
 from pipeline.presenter.background import paint_background
 from pipeline.presenter.brows import paint_brow
 from pipeline.presenter.clothing import paint_clothes
@@ -11,7 +12,7 @@ from pipeline.presenter.desk import paint_desk
 from pipeline.presenter.ears import paint_ear
 from pipeline.presenter.eyes import paint_eye
 from pipeline.presenter.face import paint_face
-from pipeline.presenter.geometry import BOARD_H, BOARD_W, F32
+from pipeline.presenter.geometry import BOARD_H, BOARD_W
 from pipeline.presenter.hair import Hair
 from pipeline.presenter.lips import paint_lips
 from pipeline.presenter.neck import paint_neck

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.presenter.geometry import F32
+from kernels.arrays import F32
 from pipeline.presenter.raster import Window, blur, over, rgb, smooth_noise, smoothstep
 
 _TOP = 2.425

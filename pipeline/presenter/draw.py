@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernels.arrays import F32, U8
 from kernels.errors import InvalidInputError
-from pipeline.presenter.geometry import BOARD_H, BOARD_W, F32
+from pipeline.presenter.geometry import BOARD_H, BOARD_W
 
 MIN_WIDTH: Final = 360
 
@@ -24,7 +24,7 @@ class PresenterDrawing:
             y down, z away from the viewer. Lips closed, eyes open.
     """
 
-    rgb: NDArray[np.uint8]
+    rgb: U8
     landmarks: F32
 
 

@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.presenter.geometry import F32, FACE_UNIT, spline, to_board
+from kernels.arrays import F32, F64
+from pipeline.presenter.geometry import FACE_UNIT, spline, to_board
 from pipeline.presenter.raster import Window, blur, fill_ribbon, over, rgb, smoothstep
 
 INNER = (0.0905, 0.3485)
@@ -55,7 +56,7 @@ class Eye:
 
     side: float
 
-    def to_face(self, ab: NDArray[np.floating]) -> NDArray[np.float64]:
+    def to_face(self, ab: NDArray[np.floating]) -> F64:
         """Eye coordinates (..., 2) -> face coordinates (..., 2)."""
         c, s = np.cos(np.radians(TILT_DEG)), np.sin(np.radians(TILT_DEG))
         a, b = np.asarray(ab, dtype=np.float64)[..., 0], np.asarray(ab, dtype=np.float64)[..., 1]
@@ -79,7 +80,7 @@ class _Patch:
     a: F32
     b: F32
 
-    def points(self, ab: NDArray[np.floating]) -> NDArray[np.float64]:
+    def points(self, ab: NDArray[np.floating]) -> F64:
         """Eye coordinates -> patch pixels."""
         board = to_board(self.eye.to_face(ab)) - (self.window.x, self.window.y)
         return np.asarray((board + 0.5) * _ZOOM - 0.5, dtype=np.float64)
@@ -166,7 +167,7 @@ def _catch_lights(patch: _Patch, picture: F32) -> None:
     over(picture, rgb("cfe2ff"), 0.42 * screen)
 
 
-def _lash(root: tuple[float, float], lean: float, length: float, rise: float) -> NDArray[np.float64]:
+def _lash(root: tuple[float, float], lean: float, length: float, rise: float) -> F64:
     t = np.linspace(0.0, 1.0, 9)
     a = root[0] + lean * length * (t + 0.35 * t * t)
     b = root[1] + rise * length * (0.25 * t + 0.75 * t**1.7)

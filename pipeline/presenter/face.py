@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernels.arrays import F32
 from pipeline.presenter.face_shape import face_outline, face_relief
-from pipeline.presenter.geometry import F32, spline
+from pipeline.presenter.geometry import spline
 from pipeline.presenter.raster import Window, blur, bump, over, rgb, smooth_noise, smoothstep
 from pipeline.presenter.skin import BLUSH, SKIN, shade
 

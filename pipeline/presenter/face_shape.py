@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.presenter.geometry import F32, outline, spline
+from kernels.arrays import F32, F64
+from pipeline.presenter.geometry import outline, spline
 from pipeline.presenter.raster import bump, smoothstep
 
 FACE_HALF = [
@@ -42,12 +42,12 @@ LIP_TOP_HALF = [
 LIP_BOTTOM_HALF = [(0.0, 0.7705), (0.035, 0.7694), (0.070, 0.7592), (0.104, 0.7370), (0.131, 0.7145), (0.147, 0.7005)]
 
 
-def face_outline(n: int = 400) -> NDArray[np.float64]:
+def face_outline(n: int = 400) -> F64:
     """The face's outline, float64 (n, 2), closed, face coordinates."""
     return spline(outline(FACE_HALF), n, closed=True)
 
 
-def whole(half: list[tuple[float, float]], n: int = 121) -> NDArray[np.float64]:
+def whole(half: list[tuple[float, float]], n: int = 121) -> F64:
     """A symmetric curve from its half at u >= 0: float64 (n, 2), from the viewer's left corner to the right one."""
     left = [(-u, v) for u, v in reversed(half[1:])]
     return spline(left + half, n)
@@ -60,7 +60,7 @@ def half_width(v: F32) -> F32:
     return np.asarray(np.interp(v, order, ring[:, 0], left=0.0, right=0.0), dtype=np.float32)
 
 
-def curve_height(curve: NDArray[np.float64], u: F32) -> F32:
+def curve_height(curve: F64, u: F32) -> F32:
     """V of a single-valued curve at u, clamped at the ends."""
     return np.asarray(np.interp(u, curve[:, 0], curve[:, 1]), dtype=np.float32)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-F32 = NDArray[np.float32]
+from kernels.arrays import F32, F64
 
 BOARD_W = 1080
 BOARD_H = 1920
@@ -30,7 +30,7 @@ def to_board(uv: NDArray[np.floating]) -> F32:
     return np.asarray(np.asarray(uv, dtype=np.float64) * FACE_UNIT + (FACE_X, FACE_TOP), dtype=np.float32)
 
 
-def spline(points: Points, n: int, closed: bool = False) -> NDArray[np.float64]:
+def spline(points: Points, n: int, closed: bool = False) -> F64:
     """A smooth curve through `points`, sampled `n` times.
 
     Args:

@@ -7,9 +7,9 @@ from typing import Final
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.presenter.geometry import F32, spline, to_board
+from kernels.arrays import F32, F64, U8
+from pipeline.presenter.geometry import spline, to_board
 from pipeline.presenter.hair_guides import SAMPLES, TEMPLE, between, guides
 from pipeline.presenter.raster import Window, blur, fill_ribbon, over, rgb, smoothstep
 
@@ -31,8 +31,8 @@ class _Side:
     """
 
     side: float
-    paths: NDArray[np.float64]
-    marks: NDArray[np.uint8]
+    paths: F64
+    marks: U8
     along: F32
     across: F32
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernels.arrays import F64
 from pipeline.presenter.geometry import Points, spline
 
 SAMPLES: Final = 56
@@ -133,12 +133,12 @@ _RIGHT: Final[tuple[Points, ...]] = (
 )
 
 
-def guides(side: float) -> NDArray[np.float64]:
+def guides(side: float) -> F64:
     """Guide curves of one side (-1 viewer's left, +1 viewer's right), front to outside: float64 (4, SAMPLES, 2)."""
     return np.stack([spline(points, SAMPLES) for points in (_LEFT if side < 0 else _RIGHT)])
 
 
-def between(curves: NDArray[np.float64], s: NDArray[np.float64]) -> NDArray[np.float64]:
+def between(curves: F64, s: F64) -> F64:
     """Strands at positions `s` (n,): 0 on the first guide, 1 on the last, a little beyond allowed; (n, SAMPLES, 2)."""
     x = s * (len(curves) - 1)
     k = np.clip(x.astype(int), 0, len(curves) - 2)

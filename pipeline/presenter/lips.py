@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernels.arrays import F32
 from pipeline.presenter.face_shape import LIP_BOTTOM_HALF, LIP_TOP_HALF, MOUTH_LINE_HALF, curve_height, whole
-from pipeline.presenter.geometry import F32
 from pipeline.presenter.raster import Window, blur, bump, over, rgb, smooth_noise, smoothstep
 
 LIP = rgb("c06a61")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.presenter.geometry import F32, outline, spline
+from kernels.arrays import F32
+from pipeline.presenter.geometry import outline, spline
 from pipeline.presenter.raster import Window, blur, bump, over, rgb, smooth_noise, smoothstep
 from pipeline.presenter.skin import SKIN, shade
 

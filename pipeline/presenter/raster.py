@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.presenter.geometry import BOARD_H, BOARD_W, F32, FACE_TOP, FACE_UNIT, FACE_X, to_board
+from kernels.arrays import F32, F64, U8
+from pipeline.presenter.geometry import BOARD_H, BOARD_W, FACE_TOP, FACE_UNIT, FACE_X, to_board
 
 _SHIFT = 4
 _INVISIBLE = 1e-3
@@ -73,18 +74,18 @@ class Window:
         """Sharp shapes in small windows are drawn at four times the size: thin lines would show steps otherwise."""
         return 4 if soft < 3.0 and self.w * self.h < 150_000 else 1
 
-    def _pixels(self, uv: NDArray[np.floating], zoom: int) -> NDArray[np.float64]:
+    def _pixels(self, uv: NDArray[np.floating], zoom: int) -> F64:
         board = to_board(uv).astype(np.float64) - (self.x, self.y)
         return np.asarray((board + 0.5) * zoom - 0.5, dtype=np.float64)
 
-    def _coverage(self, mask: NDArray[np.uint8], soft: float) -> F32:
+    def _coverage(self, mask: U8, soft: float) -> F32:
         if mask.shape != (self.h, self.w):
             mask = np.asarray(cv2.resize(mask, (self.w, self.h), interpolation=cv2.INTER_AREA), dtype=np.uint8)
         return blur(mask.astype(np.float32) / np.float32(255.0), soft)
 
 
 def fill_ribbon(
-    target: NDArray[np.uint8], xy: NDArray[np.floating], widths: NDArray[np.floating], colour: int | tuple[int, ...]
+    target: U8, xy: NDArray[np.floating], widths: NDArray[np.floating], colour: int | tuple[int, ...]
 ) -> None:
     """Fill a ribbon around the polyline `xy` (k, 2) in pixels of `target`; widths (k,) in the same pixels."""
     tangent = np.gradient(np.asarray(xy, dtype=np.float64), axis=0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from pipeline.presenter.geometry import F32, FACE_UNIT
+from kernels.arrays import F32
+from pipeline.presenter.geometry import FACE_UNIT
 from pipeline.presenter.raster import blur, rgb, smoothstep, to_linear, to_srgb
 
 KEY_FROM = np.array([-0.54, -0.44, 0.717], dtype=np.float32)

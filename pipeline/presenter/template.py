@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from pipeline.presenter.geometry import BOARD_W, F32, FACE_UNIT, to_board
+from kernels.arrays import F32
+from pipeline.presenter.geometry import BOARD_W, FACE_UNIT, to_board
 
 TEMPLATE_FILE: Final = Path(__file__).with_name("template.npy")
 

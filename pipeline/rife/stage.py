@@ -17,13 +17,14 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from kernels.arrays import U8
 from kernels.errors import LiveAnchorError, ShapeError
 from kernels.nv12.composite import check_crops
 from pipeline.rife.interpolator import FrameInterpolator
 from pipeline.session.slots import CARRY, fill_slots
 from pipeline.session.tail import Placed, Tail
 from pipeline.stages import RifeRequest
-from pipeline.types import CROP_SIZE, U8, CropBatch, Nv12RectBatch
+from pipeline.types import CROP_SIZE, CropBatch, Nv12RectBatch
 
 T = TypeVar("T")
 PROBE_SIDE = 64

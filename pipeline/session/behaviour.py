@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from engines.mini.motion_space import rest_motion
+from kernels.arrays import F32
 from pipeline.mini.motion_diffusion import initial_carry
 from pipeline.session.idle_motion import idle_motion
 from pipeline.stages import Carry
-from pipeline.types import F32, Avatar
+from pipeline.types import Avatar
 
 
 class MotionBehaviour(Protocol):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.types import F32, MOTION_FPS
+from kernels.arrays import F32, F64, I64
+from pipeline.types import MOTION_FPS
 
 SLOT_S: Final = 3.75
 JITTER_S: Final = 1.75
@@ -26,7 +26,7 @@ OPENING_S: Final = 0.21
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
-def hashed_uniform(seed: int, stream: int, counter: NDArray[np.int64]) -> NDArray[np.float64]:
+def hashed_uniform(seed: int, stream: int, counter: I64) -> F64:
     """Numbers in [0, 1) that depend on (seed, stream, counter) alone: SplitMix64 of the three, counter-based.
 
     Args:
@@ -44,14 +44,14 @@ def hashed_uniform(seed: int, stream: int, counter: NDArray[np.int64]) -> NDArra
     return np.asarray((z >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
-def _starts(seed: int, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+def _starts(seed: int, slots: I64) -> F64:
     """Second at which the (first) blink of every slot starts to close."""
     place = hashed_uniform(seed, 1, slots)
     first = FIRST_S[0] + (FIRST_S[1] - FIRST_S[0]) * place
     return np.where(slots == 0, first, ORIGIN_S + slots * SLOT_S + JITTER_S * place)
 
 
-def _lid(age_s: NDArray[np.float64]) -> NDArray[np.float64]:
+def _lid(age_s: F64) -> F64:
     """Closure 0..1 of a lid, `age_s` seconds after a blink started: fast down, one frame shut, slower up."""
     down = np.clip(age_s / CLOSING_S, 0.0, 1.0)
     up = np.clip((age_s - CLOSING_S - CLOSED_S) / OPENING_S, 0.0, 1.0)

@@ -11,8 +11,9 @@ import torch
 
 from engines.motion_layout import pack_motion, unpack_motion
 from engines.rotation import matrix_to_angles_deg, rotation_matrix, slerp
+from kernels.arrays import F32
 from pipeline.clock import frames_before, motion_position
-from pipeline.types import F32, MOTION_FPS
+from pipeline.types import MOTION_FPS
 
 
 def between(before: F32, after: F32, share: float = 0.5) -> F32:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.config import FileMotion
 from pipeline.stages import Carry, Stages
-from pipeline.types import F32, ROWS_PER_FRAME, SAMPLES_PER_FRAME, Avatar, MotionChunk
+from pipeline.types import ROWS_PER_FRAME, SAMPLES_PER_FRAME, Avatar, MotionChunk
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from kernels.arrays import F32
 from pipeline.clock import frames_before, frames_until
 from pipeline.config import SessionSettings
 from pipeline.stages import CropsInWork, RenderRequest, RifeRequest, StageInfo, Stages
-from pipeline.types import F32, MOTION_FPS, MotionChunk, Nv12RectBatch
+from pipeline.types import MOTION_FPS, MotionChunk, Nv12RectBatch
 
 
 def needs_rife(info: StageInfo, settings: SessionSettings) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.clock import frame_count
 from pipeline.config import SessionSettings
@@ -13,7 +14,7 @@ from pipeline.session.canvas import CanvasPainter
 from pipeline.session.clip_motion import clip_motion, clip_start
 from pipeline.session.clip_session import run_session
 from pipeline.stages import Stages
-from pipeline.types import F32, SAMPLE_RATE_HZ, AudioChunk, Avatar, Nv12Canvas, Nv12RectBatch
+from pipeline.types import SAMPLE_RATE_HZ, AudioChunk, Avatar, Nv12Canvas, Nv12RectBatch
 
 BLOCK_SAMPLES = SAMPLE_RATE_HZ
 """Samples per `AudioChunk` of a clip that is already in memory."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engines.motion_layout import EXP, MOTION_DIM
-from pipeline.types import F32
+from kernels.arrays import F32
 
 POSE_FADE_FRAMES = 16
 EXP_FADE_FRAMES = 4

@@ -10,14 +10,12 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from engines.mini.rig import ACTION_INDEX, ACTIONS, action_basis
 from engines.motion_layout import MOTION_DIM, pack_motion
+from kernels.arrays import F32, F64, I64
 from pipeline.session.blink_cue import blink_cue, hashed_uniform
-from pipeline.types import F32, MOTION_FPS
-
-F64 = NDArray[np.float64]
+from pipeline.types import MOTION_FPS
 
 ANGLES: Final = ("pitch", "yaw", "roll")
 POSE: Final = (*ANGLES, "tx", "ty", "tz", "scale")
@@ -42,7 +40,7 @@ _GAZE_SLOT_S: Final = 2.1
 _GAZE_REACH: Final = {"gaze_x": 0.30, "gaze_y": 0.18}
 
 
-def sway(seed: int, frames: NDArray[np.int64]) -> dict[str, F64]:
+def sway(seed: int, frames: I64) -> dict[str, F64]:
     """Slow waves of head pose and expression.
 
     Args:
@@ -64,7 +62,7 @@ def sway(seed: int, frames: NDArray[np.int64]) -> dict[str, F64]:
     return curves
 
 
-def gaze(seed: int, frames: NDArray[np.int64]) -> dict[str, F64]:
+def gaze(seed: int, frames: I64) -> dict[str, F64]:
     """Resting gaze with a small jump every 1 to 3 seconds, half of them back to the viewer: `gaze_x`, `gaze_y` in action units."""
     times = frames / MOTION_FPS
     slots = np.floor(times / _GAZE_SLOT_S).astype(np.int64)
@@ -74,7 +72,7 @@ def gaze(seed: int, frames: NDArray[np.int64]) -> dict[str, F64]:
     share = x * x * (3.0 - 2.0 * x)
     for number, (name, reach) in enumerate(_GAZE_REACH.items()):
 
-        def target(slot: NDArray[np.int64], stream: int = 201 + number, reach: float = reach) -> F64:
+        def target(slot: I64, stream: int = 201 + number, reach: float = reach) -> F64:
             away = hashed_uniform(seed, 203, slot) < 0.5
             return np.where(away, (2.0 * hashed_uniform(seed, stream, slot) - 1.0) * reach, 0.0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.types import F32
+from kernels.arrays import F32
 
 
 class PcmBuffer:

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from kernels.arrays import F32
 from kernels.audio.rms_energy import Hysteresis, hysteresis_mask, rms_energy
 from pipeline.config import SilenceSettings
-from pipeline.types import F32, SAMPLES_PER_FRAME
+from pipeline.types import SAMPLES_PER_FRAME
 
 
 def frame_rms(pcm: F32) -> F32:

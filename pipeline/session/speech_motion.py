@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kernels.arrays import F32
 from pipeline.clock import motion_frame_count
 from pipeline.config import SilenceSettings
 from pipeline.session.behaviour import MINI, MotionBehaviour
@@ -15,7 +16,7 @@ from pipeline.session.pcm_buffer import PcmBuffer
 from pipeline.session.silence import SilenceGate, frame_rms
 from pipeline.session.spoken_motion import SpokenMotion, set_up, window_of
 from pipeline.stages import Carry, Stages
-from pipeline.types import F32, SAMPLES_PER_FRAME, AudioChunk, MotionChunk
+from pipeline.types import SAMPLES_PER_FRAME, AudioChunk, MotionChunk
 
 
 class SpeechMotion:

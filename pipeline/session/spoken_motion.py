@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernels.arrays import F32
 from pipeline.stages import Carry, StageInfo, Stages
-from pipeline.types import F32, FEATURE_RATE_HZ, ROWS_PER_FRAME, SAMPLES_PER_FRAME, FeatureRows, MotionChunk
+from pipeline.types import FEATURE_RATE_HZ, ROWS_PER_FRAME, SAMPLES_PER_FRAME, FeatureRows, MotionChunk
 
 
 async def set_up(stages: Stages, carry: Carry) -> Carry | None:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
+from kernels.arrays import F32
 from pipeline.rife.local import LocalCrops, LocalRife
 from pipeline.stages import CropsInWork, RenderRequest, RifeRequest
-from pipeline.types import F32, CropBatch, FeatureRows, Nv12RectBatch
+from pipeline.types import CropBatch, FeatureRows, Nv12RectBatch
 
 T = TypeVar("T")
 

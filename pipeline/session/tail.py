@@ -10,10 +10,11 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from kernels.arrays import U8
 from kernels.nv12.composite import CompositePlan, composite_nv12, plan_composite
 from pipeline.bounded_cache import BoundedCache
 from pipeline.stages import RenderRequest
-from pipeline.types import U8, Avatar, CropBatch, FaceRect, Nv12RectBatch
+from pipeline.types import Avatar, CropBatch, FaceRect, Nv12RectBatch
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
 

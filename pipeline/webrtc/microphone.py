@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernels.arrays import F32
 from pipeline.media.resample import StreamingResampler
-from pipeline.types import F32, SAMPLE_RATE_HZ
+from pipeline.types import SAMPLE_RATE_HZ
 from pipeline.webrtc.drift import MAX_PPM, DriftControl, FractionalResampler
 from pipeline.webrtc.jitter_buffer import VoiceJitterBuffer, VoicePacket
 from pipeline.webrtc.packets import AUDIO_CLOCK_HZ

@@ -12,10 +12,10 @@ from aiortc import RTCPeerConnection, RTCRtpSender, RTCRtpTransceiver, RTCSessio
 from aiortc.exceptions import InvalidAccessError, InvalidStateError, OperationError
 from aiortc.sdp import candidate_from_sdp
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import EndReason
 from pipeline.live.settings import RtcSettings
-from pipeline.types import F32
 from pipeline.webrtc import rtc_patches, sdp
 from pipeline.webrtc.errors import NoCommonCodecError, PeerClosedError
 from pipeline.webrtc.event_channel import LABEL, EventChannel

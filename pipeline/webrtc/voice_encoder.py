@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from kernels.arrays import F32
 from pipeline.media.encoder import EncoderError
-from pipeline.types import F32, SAMPLE_RATE_HZ
+from pipeline.types import SAMPLE_RATE_HZ
 from pipeline.webrtc.packets import AUDIO_CLOCK_HZ, EncodedUnit
 
 FRAME_S = 0.02

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from engines.diffusion import ddim_sample, ddim_steps
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.ditto.condition import Condition, emotion_sequence
 from pipeline.ditto.motion_fields import mirror_index, to_vector
 from pipeline.ditto.motion_windows import OnlineMotion, Sampler, WindowSettings, offline_motion
-from pipeline.types import F32
 from tests.golden.support import FILL, SALT, filled, golden, motion_info, normal
 
 MAX_ERROR = 1e-5

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.ditto.condition import Condition, emotion_sequence
 from pipeline.ditto.crop_geometry import crop_matrices, face_square, transform_points
@@ -15,7 +16,6 @@ from pipeline.ditto.eye_state import eye_ball, eye_open
 from pipeline.ditto.feature_windows import keep_frames, offline_features, online_windows
 from pipeline.ditto.motion_fields import mirror_index, to_vector
 from pipeline.ditto.put_back import blend_mask, put_back
-from pipeline.types import F32
 from tests.golden.support import FILL, SALT, golden, motion_info
 
 

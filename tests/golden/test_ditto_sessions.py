@@ -12,6 +12,7 @@ from engines.ditto.motion_sampler import MotionSampler
 from engines.motion_layout import MOTION_DIM
 from engines.networks.lmdm import Lmdm
 from engines.runtimes.torch import TorchRuntime
+from kernels.arrays import F32
 from pipeline.ditto.condition import emotion_sequence
 from pipeline.ditto.motion_diffusion import (
     DittoMotionCarry,
@@ -21,7 +22,7 @@ from pipeline.ditto.motion_diffusion import (
     start_carry,
 )
 from pipeline.ditto.speaker import Speaker
-from pipeline.types import F32, FeatureRows
+from pipeline.types import FeatureRows
 from tests.golden.support import FILL, SALT, filled, golden, normal
 
 STEPS = 2

@@ -11,9 +11,10 @@ from torch import nn
 from engines.ditto.config import DittoConfig
 from engines.ditto.source_reader import SourceReader
 from engines.networks.ditto.motion_extractor import MotionInfo
+from kernels.arrays import U8
 from pipeline.ditto.face_landmarks import FoundFace
 from pipeline.ditto.registration import SourceModels, make_avatar
-from pipeline.types import U8, Avatar
+from pipeline.types import Avatar
 from tests.golden.support import motion_info
 from tests.support.faces import presenter
 

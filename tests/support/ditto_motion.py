@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from engines.motion_layout import MOTION_DIM
+from kernels.arrays import F32
 from pipeline.ditto.condition import emotion_sequence
 from pipeline.ditto.motion_diffusion import DittoMotionDiffusion, LiveSettings
 from pipeline.ditto.speaker import Speaker
-from pipeline.types import F32
 from tests.golden.support import FILL, SALT
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from engines.face.mesh import FaceMesh
 from engines.weights.errors import WeightsDownloadError
@@ -16,10 +15,10 @@ from engines.weights.home import face_weights_dir
 from engines.weights.inventory import weights_status
 from engines.weights.pull import pull
 from engines.weights.registry import FACE
+from kernels.arrays import U8
 from pipeline.presenter import PresenterDrawing, draw_presenter
 from tests.support.require import missing
 
-U8 = NDArray[np.uint8]
 FACE_BOX = (80, 130, 280, 350)
 """x0, y0, x1, y1 of the presenter's head on the 360 x 640 canvas, roughly."""
 

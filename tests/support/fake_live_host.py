@@ -17,10 +17,10 @@ from deployments.host.live_errors import (
     SessionNotFoundError,
     WrongDriveError,
 )
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.live.contracts import Drive
 from pipeline.media.audio_in import decode_audio
-from pipeline.types import F32
 from pipeline.webrtc.errors import UnknownViewerError
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engines.motion_layout import MOTION_DIM
+from kernels.arrays import F32
 from pipeline.clock import frames_before
 from pipeline.mini.motion_diffusion import MotionCarry
 from pipeline.session.slots import fill_slots
 from pipeline.stages import CropsInWork, RenderRequest, RifeRequest, StageInfo
-from pipeline.types import F32, CropBatch, FaceRect, FeatureRows, MotionChunk, Nv12RectBatch
+from pipeline.types import CropBatch, FaceRect, FeatureRows, MotionChunk, Nv12RectBatch
 
 HOP = 8
 SPOKEN = 0.5

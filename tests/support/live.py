@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from engines.motion_layout import EXP, MOTION_DIM
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.config import SessionSettings, SilenceSettings
 from pipeline.live.contracts import Drive, EndReason, LiveEvent, VideoTick, VoiceTick
@@ -19,7 +20,7 @@ from pipeline.live.session import LiveSession
 from pipeline.live.settings import LiveSettings
 from pipeline.mini.motion_diffusion import MotionCarry
 from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
-from pipeline.types import F32, Avatar, FaceRect, FeatureRows, MotionChunk, Nv12RectBatch
+from pipeline.types import Avatar, FaceRect, FeatureRows, MotionChunk, Nv12RectBatch
 
 MARK = EXP.start
 SPOKEN_FROM = 10_000

@@ -9,16 +9,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 import pipeline.presenter
 from engines.face import topology
 from engines.mini.mesh_renderer import MeshFace, MeshRenderer
 from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 from engines.motion_layout import pack_motion
-
-U8 = NDArray[np.uint8]
-F32 = NDArray[np.float32]
+from kernels.arrays import F32, U8
 
 SKIN, LIP, SEAM, TEETH = (214, 168, 142), (178, 88, 84), (70, 28, 28), (238, 230, 215)
 FACE_PX = 300.0

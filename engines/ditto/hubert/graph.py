@@ -7,14 +7,13 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from engines.networks.ditto.hubert_encoder import HubertEncoder
 from engines.runtimes.cuda_graphs import BUCKETS, BucketedGraph
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 
-F32 = NDArray[np.float32]
 WINDOW_SAMPLES: Final = 6480
 MAX_ERROR: Final = 1e-2
 """Largest relative error against the file run by onnxruntime; 16 bits give some 2e-3."""

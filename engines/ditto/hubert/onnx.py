@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engines.ditto.checkpoints import HUBERT_FILE
 from engines.ditto.onnx_model import OnnxModel
 from engines.weights.file import WeightsFileError
+from kernels.arrays import F32
 from kernels.errors import ShapeError
 
-F32 = NDArray[np.float32]
 WINDOW_SAMPLES: Final = 6480
 """10 frames of 640 samples, and 80 more so that the convolutions give exactly 20 rows."""
 WINDOW_ROWS: Final = 20

@@ -8,16 +8,15 @@ from typing import Final
 
 import numpy as np
 import structlog
-from numpy.typing import NDArray
 
 from engines.ditto.checkpoints import HUBERT_FILE
 from engines.ditto.hubert.file import read_hubert
 from engines.ditto.hubert.graph import verified_hubert
 from engines.ditto.hubert.onnx import WINDOW_SAMPLES, Hubert
 from engines.runtimes.choice import RuntimeKind, RuntimeRefusedError, fastest, median_ms, said_ms
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError, first_line
 
-F32 = NDArray[np.float32]
 EncodeAll = Callable[[Sequence[F32]], list[F32]]
 STAGE: Final = "ditto audio_features"
 _TIMED_CALLS: Final = 5

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernels.arrays import U8
 from kernels.errors import InvalidInputError
 
-U8 = NDArray[np.uint8]
 WORKING_WIDTH = 180
 """Pictures are shrunk to about this many columns for the search."""
 STILL_LEVELS = 0.3

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-F32 = NDArray[np.float32]
+from kernels.arrays import F32, U8
+
 BLOCK = 8
 BUSIEST_SHARE = 0.01
 MIN_BLOCKS = 4
@@ -39,7 +39,7 @@ class Spike:
     z: float
 
 
-def block_means(luma: NDArray[np.uint8]) -> F32:
+def block_means(luma: U8) -> F32:
     """Mean luma of each 8x8 block, float32 (about h / 8, about w / 8)."""
     import cv2
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernels.arrays import F32, U8
 from kernels.errors import InvalidInputError
 from pipeline.media.compare.mouth_box import MouthBox, box_pixels, dark_threshold, find_mouth_box
 from pipeline.media.compare.report import VideoComparison, VideoFacts
@@ -25,8 +25,6 @@ from pipeline.media.compare.spikes import Spike, block_means, busiest_difference
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
 
-F32 = NDArray[np.float32]
-U8 = NDArray[np.uint8]
 COLOUR_TAGS = {1: "bt709", 2: "untagged", 5: "bt601", 6: "bt601"}
 SAME_RATE = 0.005
 """Average rates that differ by less of the larger are the same rate, read from files of different ends."""

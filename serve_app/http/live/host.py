@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Protocol
 
 from deployments.host.live_calls import Interrupted, LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent, Spoken
-from pipeline.types import F32
+from kernels.arrays import F32
 
 
 class LiveHost(Protocol):

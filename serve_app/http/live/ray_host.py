@@ -16,8 +16,8 @@ from deployments.graph.errors import DeadlineExceededError, NotReadyError, Repli
 from deployments.graph.handle_calls import answer_of, answers_of_all, give_up, translated
 from deployments.host.live_calls import Interrupted, LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent, Spoken
 from deployments.host.live_errors import NoCapacityError, SessionLostError
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
-from pipeline.types import F32
 
 STAGE: Final = "session_host"
 OFFER_ATTEMPTS: Final = 3

@@ -16,9 +16,10 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from deployments.graph.errors import plain
 from deployments.host.live_errors import SessionEndedError
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.media.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
-from pipeline.types import F32, SAMPLE_RATE_HZ
+from pipeline.types import SAMPLE_RATE_HZ
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import MULTIPART, FormShape, content_type, read_whole, refuse_query
 from serve_app.http.capacity import Hold

@@ -9,9 +9,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.ditto.crop import compare, square_of, table
 from engines.ditto.landmarks import Landmark106, Landmark203
+from kernels.arrays import F32
 from pipeline.ditto.crop_geometry import MESH_BOX, crop_matrices, face_square, transform_points
 from pipeline.ditto.face_landmarks import FaceLandmarker
-from pipeline.types import F32
 from tests.support.faces import face_mesh, presenter
 
 

@@ -21,8 +21,8 @@ from benchmarks.ditto.independent_landmarks import (
     from_68,
     read_tfjs_weights,
 )
+from kernels.arrays import F32, U8
 from pipeline.ditto.crop_geometry import MESH_BOX, eyes_and_lips, face_square
-from pipeline.types import F32, U8
 from tests.support.faces import face_mesh, face_weights, presenter
 
 MESH: F32 = np.ascontiguousarray(presenter().landmarks[:, :2], np.float32)

@@ -13,11 +13,10 @@ from engines.face.detector import DETECTOR_FILE, FaceDetection
 from engines.face.litert_model import ModelFileError
 from engines.face.mesh import MESH_FILE, FaceLandmarks, FaceMesh, FaceTracker, Roi
 from engines.face.plausibility import check_face, eye_openness, face_pose, mouth_aperture, shape_faults
+from kernels.arrays import U8
 from kernels.errors import ShapeError
 from pipeline.presenter.template import landmarks_on
 from tests.support.faces import face_mesh, paste_presenter, presenter, studio
-
-U8 = NDArray[np.uint8]
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from engines.mini.mesh_renderer import MeshRenderer
 from engines.mini.motion_limits import limit_motion
 from engines.motion_layout import MOTION_DIM
+from kernels.arrays import F32, F64, U8
 from kernels.errors import ShapeError
 from kernels.sampling import mesh_warp as warp_module
 from tests.support.mesh import motion, motion_of, prepared, random_motion, source
 
-U8 = NDArray[np.uint8]
 OPEN = 16.0
 """Gap in pixels of the source that shows its teeth."""
 
@@ -21,11 +21,11 @@ def draw(vectors: torch.Tensor, gap: float = 0.0) -> U8:
     return np.asarray(MeshRenderer().render(prepared(gap), vectors).numpy())
 
 
-def luma(picture: NDArray[Any]) -> NDArray[np.float64]:
+def luma(picture: NDArray[Any]) -> F64:
     return np.asarray(picture.astype(np.float64) @ np.array([0.299, 0.587, 0.114]), np.float64)
 
 
-def mouth_column(picture: U8, gap: float = 0.0) -> NDArray[np.float64]:
+def mouth_column(picture: U8, gap: float = 0.0) -> F64:
     """Pixels down the middle of the mouth, 40 px above to 52 px below, RGB."""
     x, y = (int(v) for v in prepared(gap).mouth.centre)
     return np.asarray(picture[y - 40 : y + 52, x - 1 : x + 2].mean(1), np.float64)
@@ -38,7 +38,7 @@ def opening_px(picture: U8, gap: float = 0.0) -> int:
     return int(rows[-1] - rows[0] + 1) if len(rows) else 0
 
 
-def eye(picture: U8, *, right: bool) -> NDArray[np.float64]:
+def eye(picture: U8, *, right: bool) -> F64:
     box = (prepared().right_eye if right else prepared().left_eye).box.tolist()
     x, y, width, height = (v // 2 for v in box)
     return luma(picture)[y + height // 4 : y + height, x : x + width]
@@ -247,6 +247,6 @@ def test_wrong_motion_is_refused(vectors: torch.Tensor) -> None:
         (np.zeros((512, 512, 3), np.uint8), np.full((468, 3), 4000, np.float32)),
     ],
 )
-def test_a_wrong_source_is_refused(crop: U8, points: NDArray[np.float32]) -> None:
+def test_a_wrong_source_is_refused(crop: U8, points: F32) -> None:
     with pytest.raises(ShapeError):
         MeshRenderer().prepare(crop, points)

@@ -12,11 +12,11 @@ from engines.mini.load import load_engines, weights_folder
 from engines.mini.motion_space import rest_motion
 from engines.mini.rig import mouth_gap
 from engines.motion_layout import EXP, unpack_motion
+from kernels.arrays import F32
 from pipeline.mini.audio_features import AudioFeatures
 from pipeline.mini.family import make_speech_stages
 from pipeline.mini.motion_diffusion import MotionDiffusion, initial_carry
 from pipeline.session.blink_cue import blink_cue
-from pipeline.types import F32
 from tests.support.paths import ROOT
 
 SPEECH = ROOT / "docs" / "demo" / "speech.wav"

@@ -10,6 +10,7 @@ import pytest
 
 from engines.ditto.config import DittoConfig
 from engines.motion_layout import MOTION_DIM
+from kernels.arrays import F32
 from kernels.errors import LiveAnchorError, ShapeError
 from pipeline.ditto.audio_features import DittoAudioFeatures, silence_rows
 from pipeline.ditto.clip_motion import (
@@ -25,7 +26,7 @@ from pipeline.ditto.motion_windows import WindowSettings
 from pipeline.ditto.speaker import Speaker
 from pipeline.ditto.whole_clip import WholeClipMotion
 from pipeline.mini.audio_features import CarryError
-from pipeline.types import F32, FeatureRows
+from pipeline.types import FeatureRows
 from tests.golden.support import FILL, SALT
 from tests.support.ditto_motion import FormulaModel, speaker
 from tests.unit.pipeline.ditto.test_stages import encode_all

@@ -23,6 +23,7 @@ from engines.ditto.motion_sampler import MotionSampler
 from engines.runtimes.torch import TorchRuntime
 from engines.weights.content import check_content
 from engines.weights.home import FACE_DIR_ENV, HOME_ENV, weights_dir
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.avatars.store import AvatarStore
 from pipeline.config import SessionSettings
@@ -39,7 +40,7 @@ from pipeline.ditto.stages import load_stages
 from pipeline.ditto.whole_clip import WholeClipMotion
 from pipeline.session.clip_motion import clip_motion, clip_start
 from pipeline.session.frames import clip_batches
-from pipeline.types import F32, Avatar, FeatureRows, Nv12RectBatch
+from pipeline.types import Avatar, FeatureRows, Nv12RectBatch
 from serve_app.cli.app import app
 from tests.support.ditto_avatar import drawn_face
 from tests.support.ditto_folder import write_folder

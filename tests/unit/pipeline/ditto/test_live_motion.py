@@ -10,6 +10,7 @@ import torch
 
 from engines.ditto.motion_sampler import session_noise
 from engines.motion_layout import EXP, MOTION_DIM
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.ditto.motion_diffusion import (
     DittoMotionCarry,
@@ -20,7 +21,7 @@ from pipeline.ditto.motion_diffusion import (
 )
 from pipeline.ditto.speaker import EYE_DIMS, Speaker
 from pipeline.mini.audio_features import CarryError
-from pipeline.types import F32, FeatureRows
+from pipeline.types import FeatureRows
 from tests.golden.support import FILL, SALT
 from tests.support.ditto_motion import FormulaModel, settings, silence, speaker, stage
 

@@ -13,6 +13,7 @@ import pytest
 from engines.ditto.config import Character
 from engines.ditto.landmarks import Landmark106, Landmark203
 from engines.weights.file import WeightsFileError
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.avatars.bundle import check_avatar, load_bundle, write_bundle
 from pipeline.avatars.portrait_errors import PortraitError
@@ -24,7 +25,7 @@ from pipeline.ditto.put_back import put_back
 from pipeline.ditto.registration import crop_rect, make_avatar, register_picture, register_template_video
 from pipeline.ditto.template_video import template_frames
 from pipeline.session.behaviour import MINI, behaviour_of
-from pipeline.types import F32, FaceRect
+from pipeline.types import FaceRect
 from tests.golden.support import motion_info
 from tests.support.ditto_avatar import drawn_face, source_models, still_avatar, video_avatar
 from tests.support.faces import face_mesh, presenter

@@ -13,6 +13,7 @@ import pytest
 
 from deployments.graph.batcher import Batcher
 from deployments.graph.errors import StaleEpochError
+from kernels.arrays import F32
 from pipeline.config import SilenceSettings
 from pipeline.ditto.audio_features import DittoAudioFeatures
 from pipeline.ditto.motion_diffusion import DittoMotionCarry, DittoMotionItem
@@ -22,7 +23,7 @@ from pipeline.session.behaviour import behaviour_of
 from pipeline.session.clip_motion import clip_motion, clip_start
 from pipeline.session.speech_motion import SpeechMotion
 from pipeline.session.spoken_motion import SpokenMotion, set_up, window_of
-from pipeline.types import F32, AudioChunk, Avatar, FeatureRows
+from pipeline.types import AudioChunk, Avatar, FeatureRows
 from tests.support.ditto_avatar import still_avatar, video_avatar
 from tests.support.ditto_motion import stage
 from tests.unit.pipeline.ditto.test_stages import clip_mode, encode_all, tone

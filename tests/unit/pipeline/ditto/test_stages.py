@@ -17,6 +17,7 @@ import torch
 from engines.ditto.config import DittoConfig
 from engines.motion_layout import MOTION_DIM
 from engines.weights.file import WeightsFileError
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
 from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.avatars.store import AvatarStore
@@ -41,7 +42,7 @@ from pipeline.session.clip_session import run_session
 from pipeline.session.frames import clip_batches
 from pipeline.session.speech_motion import SpeechMotion
 from pipeline.stages import RenderRequest
-from pipeline.types import F32, AudioChunk, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
+from pipeline.types import AudioChunk, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 from tests.golden.support import FILL, SALT, filled, motion_info
 from tests.support.ditto_avatar import still_avatar, video_avatar
 from tests.support.ditto_motion import FormulaModel, settings, stage

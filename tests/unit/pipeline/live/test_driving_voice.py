@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.arrays import F32
 from pipeline.live.contracts import Drive
 from pipeline.live.driving_voice import DrivingVoice
 from pipeline.live.speech_queue import SOFT, LeadTimes
 from pipeline.live.timeline import Timeline
-from pipeline.types import F32
 from tests.support.manual_clock import ManualClock
 
 LEADS = LeadTimes(start=1280, needed=5000, keep=5600)

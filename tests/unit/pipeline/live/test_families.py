@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.arrays import F32
 from pipeline.live.contracts import Drive
 from pipeline.stages import CropsInWork, RenderRequest, RifeRequest, StageInfo
-from pipeline.types import F32, Nv12RectBatch
+from pipeline.types import Nv12RectBatch
 from tests.support.live import MARK, FakeClock, LiveFakeStages, live, pictures, spoken_frame, tone
 
 NEURAL = StageInfo("neural", 5, 640, 1360, 2, False, sets_up=True, gate_frames=2)

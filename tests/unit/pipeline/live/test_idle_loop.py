@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.config import SessionSettings
 from pipeline.live.idle_loop import IdleLoops
@@ -17,7 +18,6 @@ from pipeline.live.loop_choice import LONGEST_GAP, blinking, choose_loop, longes
 from pipeline.live.settings import LiveSettings
 from pipeline.session.behaviour import MINI
 from pipeline.session.blink_cue import blink_cue
-from pipeline.types import F32
 from tests.support.live import BrokenStageError, FakeClock, LiveFakeStages, fake_avatar, settle
 
 

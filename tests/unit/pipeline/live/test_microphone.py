@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.arrays import F32
 from pipeline.live.contracts import Drive, LiveState
 from pipeline.live.microphone import SURPLUS_LIMIT, TOLERANCE, Microphone
 from pipeline.live.settings import LiveSettings
 from pipeline.live.timeline import CAPACITY, Timeline
-from pipeline.types import F32
 from tests.support.live import FakeClock, LiveFakeStages, live, settle, spoken_frame, tone
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from kernels.arrays import F32
 from pipeline.config import SessionSettings
 from pipeline.live.contracts import Drive, EndReason, VideoTick
 from pipeline.live.idle_loop import IdleLoops
@@ -20,7 +21,7 @@ from pipeline.mini.renderer import Renderer
 from pipeline.mini.stages import LocalStages
 from pipeline.presenter import default_avatar
 from pipeline.stages import Carry, RenderRequest, StageInfo
-from pipeline.types import F32, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
+from pipeline.types import Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 from tests.support.live import FakeClock, LiveFakeStages, RecordingSink, settle
 
 

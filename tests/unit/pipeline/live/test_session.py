@@ -7,11 +7,11 @@ import asyncio
 import numpy as np
 import pytest
 
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import Drive, EndReason, LiveState
 from pipeline.live.settings import LiveSettings
 from pipeline.live.speech_queue import QueueFullError
-from pipeline.types import F32
 from tests.support.live import FakeClock, LiveFakeStages, live, mark_of, settle, spoken_frame, tone
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kernels.arrays import F32
 from pipeline.media.audio_in import AudioTrack
 from pipeline.media.resample import resample
 from pipeline.media.voice_feed import VoiceFeed
-from pipeline.types import F32
 
 
 def noise(count: int, channels: int) -> F32:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from engines.mini.load import make_engines, random_networks
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.mini.audio_features import AudioFeatures, AudioFeaturesItem, CarryError
 from pipeline.mini.family import make_speech_stages
-from pipeline.types import F32
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ import av
 import cv2
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from PIL import Image
 
 from engines.face.mesh import FaceMesh
+from kernels.arrays import U8
 from pipeline.avatars.bundle import check_avatar, content_id
 from pipeline.avatars.face_crop import CROP_OVER_FACE, CropSquare, crop_square, cut_crop, fit_canvas, soft_mask
 from pipeline.avatars.portrait_errors import PortraitError
@@ -25,8 +25,6 @@ from pipeline.mini.registration import make_avatar, register_file, register_port
 from pipeline.presenter.template import landmarks_on
 from pipeline.types import Avatar, FaceRect
 from tests.support.faces import face_mesh, paste_presenter, presenter, studio
-
-U8 = NDArray[np.uint8]
 
 
 @pytest.fixture(scope="module")

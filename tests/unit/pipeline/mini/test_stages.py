@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from engines.motion_layout import EXP
+from kernels.arrays import F32
 from pipeline.mini.family import load_speech_stages
 from pipeline.mini.motion_diffusion import initial_carry
 from pipeline.mini.renderer import Renderer
 from pipeline.presenter import default_avatar
 from pipeline.stages import RenderRequest
-from pipeline.types import F32, Avatar, MotionChunk, Nv12RectBatch
+from pipeline.types import Avatar, MotionChunk, Nv12RectBatch
 
 FRAMES = 8
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from kernels.arrays import F32, F64, U8
 from kernels.errors import InvalidInputError
 from pipeline.avatars.store import AvatarStore
 from pipeline.mini.registration import make_avatar
@@ -32,7 +33,7 @@ def drawing(timed_drawing: tuple[PresenterDrawing, float]) -> PresenterDrawing:
     return timed_drawing[0]
 
 
-def patch(rgb: NDArray[np.uint8], at: NDArray[np.floating], r: int = 3) -> NDArray[np.float64]:
+def patch(rgb: U8, at: NDArray[np.floating], r: int = 3) -> F64:
     """Mean colour around a point."""
     cx, cy = round(float(at[0])), round(float(at[1]))
     return np.asarray(rgb[cy - r : cy + r + 1, cx - r : cx + r + 1].reshape(-1, 3).mean(axis=0))
@@ -158,7 +159,7 @@ def test_store_keeps_the_presenter_and_draws_it_once(
 
 
 @pytest.fixture(scope="module")
-def found(drawing: PresenterDrawing) -> NDArray[np.float32]:
+def found(drawing: PresenterDrawing) -> F32:
     """What the public face mesh sees in the pixels."""
     mesh = face_mesh()
     faces = mesh.detect(drawing.rgb)
@@ -170,19 +171,19 @@ def found(drawing: PresenterDrawing) -> NDArray[np.float32]:
     return result.points
 
 
-def test_measured_landmarks_agree_with_ours(drawing: PresenterDrawing, found: NDArray[np.float32]) -> None:
+def test_measured_landmarks_agree_with_ours(drawing: PresenterDrawing, found: F32) -> None:
     width = np.linalg.norm(drawing.landmarks[454, :2] - drawing.landmarks[234, :2])
     error = np.linalg.norm(found[:, :2] - drawing.landmarks[:, :2], axis=1) / width
     assert error.mean() <= 0.03
     assert np.percentile(error, 95) <= 0.05
 
 
-def test_mouth_is_measured_closed(found: NDArray[np.float32]) -> None:
+def test_mouth_is_measured_closed(found: F32) -> None:
     mouth = np.linalg.norm(found[61, :2] - found[291, :2])
     assert np.linalg.norm(found[13, :2] - found[14, :2]) <= 0.03 * mouth
 
 
-def test_eyes_are_measured_open(found: NDArray[np.float32]) -> None:
+def test_eyes_are_measured_open(found: F32) -> None:
     for upper, lower, outer, inner in ((159, 145, 33, 133), (386, 374, 263, 362)):
         width = np.linalg.norm(found[outer, :2] - found[inner, :2])
         assert found[lower, 1] - found[upper, 1] > 0.2 * width

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from engines.motion_layout import MOTION_DIM
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings
 from pipeline.ditto.avatar_tensors import unpack
@@ -30,7 +31,7 @@ from pipeline.session.frames import clip_batches
 from pipeline.session.generate import generate_file
 from pipeline.session.tail import Placed
 from pipeline.stages import RifeRequest, StageInfo
-from pipeline.types import F32, AudioChunk, Avatar, MotionChunk, Nv12RectBatch
+from pipeline.types import AudioChunk, Avatar, MotionChunk, Nv12RectBatch
 from tests.support.ditto_avatar import video_avatar
 from tests.support.fake_stages import HOP, FakeCrops, FakeStages
 from tests.support.rife import MeanInterpolator

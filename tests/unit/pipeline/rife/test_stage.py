@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from kernels.arrays import U8
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
 from pipeline.rife.stage import Rife, RifeItem
 from pipeline.session.tail import Placed, StillTail, empty_batch
 from pipeline.stages import RifeRequest
-from pipeline.types import CROP_SIZE, U8, Avatar, CropBatch, FaceRect, Nv12RectBatch
+from pipeline.types import CROP_SIZE, Avatar, CropBatch, FaceRect, Nv12RectBatch
 from tests.support.rife import MeanInterpolator
 
 RECT = FaceRect(0, 0, 2, 2)

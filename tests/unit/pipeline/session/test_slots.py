@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from kernels.arrays import U8
 from pipeline.clock import frame_count, frames_before, frames_until, motion_position, rate_of
 from pipeline.session.slots import CARRY, Slot, fill_slots
-from pipeline.types import U8, CropBatch
+from pipeline.types import CropBatch
 
 HALF = Fraction(1, 2)
 
