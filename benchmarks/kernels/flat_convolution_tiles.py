@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.core.gpu_timing import replayed_ms
-from kernels.conv.flat_convolution import Normed, statistics_torch
 from kernels.conv.flat_convolution_triton import convolve, modulate
 from kernels.conv.flat_maps import FlatShape, to_flat
 from kernels.conv.flat_tiles import Tile
+from kernels.conv.instance_norm import Normed, statistics_torch
 from kernels.triton_launch import compiling_in_parallel
 
 BATCH = 8

@@ -20,7 +20,7 @@ from benchmarks.core.gpu_timing import replayed_ms
 from engines.networks import build
 from engines.networks.rife.ifnet import IFNet
 from engines.rife.folded import FoldedIFNet, fold
-from kernels.conv.conv3x3 import Conv3x3, Residual
+from kernels.conv.conv3x3_layout import Conv3x3, Residual
 from kernels.conv.conv3x3_triton import ConvTile, choose_tile, launch
 
 BATCHES: Final = (1, 8)

@@ -12,8 +12,7 @@ from engines.ditto.folding import folded_conv2d
 from engines.networks.ditto.convolutions import fold_spectral
 from engines.networks.ditto.decoder import MIDDLE_BLOCKS, SLOPE, Spade, SpadeDecoder, SpadeResidualBlock
 from engines.networks.ditto.warp_network import LEAKY_SLOPE, WarpNetwork
-
-EPS = 1e-5
+from kernels.norms import EPS
 
 
 class FusedPostWarpDecoder(nn.Module):

@@ -17,9 +17,11 @@ from torch import Tensor, nn
 
 from engines.networks.rife.blocks import SLOPE, IFBlock, PlainEncoder, PReluBlock, StackedEncoder
 from engines.networks.rife.ifnet import IFNet
-from kernels.conv.conv3x3 import Conv3x3, conv3x3, make_conv3x3
+from kernels.conv.conv3x3 import conv3x3
+from kernels.conv.conv3x3_layout import Conv3x3, make_conv3x3
 from kernels.errors import InvalidInputError
-from kernels.rife.flow_refine import INPUT_CHANNELS, SIDE_CHANNELS, Head, averaged, fuse, refine_input
+from kernels.rife.flow_heads import INPUT_CHANNELS, SIDE_CHANNELS, Head
+from kernels.rife.flow_refine import averaged, fuse, refine_input
 
 _HALVES: Final = ({0: 1, -1: 3}, {0: 2, 1: 0})
 """Half of a cell -> {offset of the input: row of the 4 x 4 kernel} of a transposed convolution of stride 2 and padding 1."""

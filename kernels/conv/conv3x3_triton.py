@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.conv.conv3x3 import Conv3x3, Residual, output_shape
+from kernels.conv.conv3x3_layout import Conv3x3, Residual, output_shape
 from kernels.errors import ShapeError
 from kernels.nv12.blocks_triton import device_of
 from kernels.triton_launch import launch as run_kernel

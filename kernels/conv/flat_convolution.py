@@ -12,46 +12,13 @@ The `_torch` functions are the reference and the CPU path; CUDA tensors take `ke
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.conv.flat_maps import FlatShape, from_flat, to_flat
+from kernels.conv.instance_norm import Normed, Statistics, statistics_torch
 from kernels.errors import ShapeError
-
-EPS = 1e-5
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """What instance norm subtracts and multiplies by.
-
-    Attributes:
-        mean: float32 (batch, channels).
-        rstd: float32 (batch, channels), 1 / sqrt(variance + 1e-5), the variance over all places (biased).
-    """
-
-    mean: Tensor
-    rstd: Tensor
-
-
-@dataclass(frozen=True)
-class Normed:
-    """A picture stack under instance norm.
-
-    Attributes:
-        flat: (rows, channels), of the resolution of the modulated result divided by `scale`.
-        shape: Its extent.
-        statistics: Its mean and deviation; the same for its nearest-neighbour enlargement.
-        scale: How often each place is repeated in height and width.
-    """
-
-    flat: Tensor
-    shape: FlatShape
-    statistics: Statistics
-    scale: int = 1
 
 
 def pack_weight(weight: Tensor) -> Tensor:
@@ -211,12 +178,6 @@ def flat_modulated_convolution_torch(
     if shift:
         y = y + parts[..., 1]
     return to_flat(F.leaky_relu(y, slope).to(x.dtype))
-
-
-def statistics_torch(flat: Tensor, shape: FlatShape) -> Statistics:
-    """Statistics of a flat stack."""
-    variance, mean = torch.var_mean(from_flat(flat, shape).float(), dim=(1, 2), correction=0)
-    return Statistics(mean, torch.rsqrt(variance + EPS))
 
 
 def _convolved(x: Tensor, weight: Tensor, shape: FlatShape, kernel: int) -> Tensor:

@@ -18,9 +18,9 @@ import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernels.conv.flat_convolution import Normed
 from kernels.conv.flat_maps import FlatShape
 from kernels.conv.flat_tiles import WIDE_TILE_BYTES, Tile, tile_for
+from kernels.conv.instance_norm import Normed
 from kernels.nv12.blocks_triton import device_of
 from kernels.triton_launch import launch
 

@@ -8,8 +8,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.conv.flat_convolution import EPS, Statistics
 from kernels.conv.flat_maps import FlatShape
+from kernels.conv.instance_norm import Statistics
+from kernels.norms import EPS
 from kernels.nv12.blocks_triton import device_of
 from kernels.triton_launch import launch
 

@@ -15,8 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.errors import ShapeError
-
-EPS = 1e-5
+from kernels.norms import EPS
 
 
 def norm_linear(

@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.errors import ShapeError
-from kernels.lmdm.norm_linear import EPS
+from kernels.norms import EPS
 from kernels.nv12.blocks_triton import device_of
 
 

@@ -27,9 +27,7 @@ import torch.nn.functional as F
 
 from kernels.arrays import U8
 from kernels.errors import ShapeError
-from kernels.nv12.composite_plan import CROP_SIZE, corners
-from kernels.nv12.composite_plan import CompositePlan as CompositePlan
-from kernels.nv12.composite_plan import plan_composite as plan_composite
+from kernels.nv12.composite_plan import CROP_SIZE, CompositePlan, corners
 from kernels.nv12.from_rgb import convert_planes, rgb_to_nv12_torch
 
 CORNER_OFFSETS = (0, 1, CROP_SIZE, CROP_SIZE + 1)

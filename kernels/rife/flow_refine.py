@@ -22,36 +22,14 @@ references and the CPU path; CUDA tensors take `kernels.rife.flow_refine_triton`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.errors import InvalidInputError, ShapeError
+from kernels.rife.flow_heads import MAX_HEADS, SIDE_CHANNELS, Head
 from kernels.sampling.backward_warp import backward_warp
-
-SIDE_CHANNELS: Final = 8
-INPUT_CHANNELS: Final = 32
-MAX_HEADS: Final = 5
-
-
-@dataclass(frozen=True)
-class Head:
-    """Output of one block.
-
-    Attributes:
-        values: (n, h, w, sub * sub * channels), the type of the sides.
-        up: Pixels per grid step, >= 1.
-        sub: Grid points per cell and axis: 4 or 2.
-        channels: Per grid point: 8, or 16 with features.
-    """
-
-    values: Tensor
-    up: int
-    sub: int
-    channels: int
 
 
 def refine_input(

@@ -17,7 +17,7 @@ import triton.language as tl
 
 from kernels.errors import ShapeError
 from kernels.nv12.blocks_triton import device_of, to_u8
-from kernels.rife.flow_refine import INPUT_CHANNELS, MAX_HEADS, Head
+from kernels.rife.flow_heads import INPUT_CHANNELS, MAX_HEADS, Head
 from kernels.sampling.backward_warp_triton import pick, sample_side
 from kernels.triton_launch import launch as run_kernel
 

@@ -18,12 +18,7 @@ from torch import Tensor
 from kernels.conv.depth_taps import summed
 from kernels.conv.flat_maps import to_flat
 from kernels.errors import ShapeError
-from kernels.sampling.sparse_motion import VIEWS, identity
-
-TAPS = 7
-MASK_COLUMNS = TAPS * VIEWS
-PRODUCTS = 176
-"""154 for the mask, 16 for the occlusion at a depth of 16, zeros up to a multiple of 16."""
+from kernels.sampling.dense_motion import MASK_COLUMNS, TAPS, VIEWS, identity
 
 
 def mask_motion(products: Tensor, bias: Tensor, kp_source: Tensor, kp_driving: Tensor) -> Tensor:

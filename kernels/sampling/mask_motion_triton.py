@@ -9,9 +9,8 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.nv12.blocks_triton import device_of
+from kernels.sampling.dense_motion import TAPS, VIEWS
 from kernels.sampling.grid_sample_3d_triton import neighbours
-from kernels.sampling.mask_motion import TAPS
-from kernels.sampling.sparse_motion import VIEWS
 from kernels.triton_launch import launch
 
 MASK_BLOCK = 64

@@ -17,14 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.errors import ShapeError
-
-KEYPOINTS = 21
-VIEWS = KEYPOINTS + 1
-FEATURES = 4
-CHANNELS = 112
-"""4 features of view 0, 4 of view 1, ... (88); heat of view 0, 1, ... (22); two zeros up to a multiple of 16."""
-HEAT_FIRST = VIEWS * FEATURES
-VARIANCE = 0.01
+from kernels.sampling.dense_motion import CHANNELS, FEATURES, HEAT_FIRST, KEYPOINTS, VARIANCE, VIEWS, identity
 
 
 def sparse_motion(volume: Tensor, kp_source: Tensor, kp_driving: Tensor, wide: int) -> tuple[Tensor, Tensor]:
@@ -68,14 +61,6 @@ def sparse_motion_torch(volume: Tensor, kp_source: Tensor, kp_driving: Tensor, w
     heat = (_heat(grid, kp_driving) - _heat(grid, kp_source)).permute(0, 2, 3, 4, 1)
     joined = torch.cat([views, F.pad(heat, (1, CHANNELS - HEAT_FIRST - VIEWS))], dim=-1).to(volume.dtype)
     return joined, F.pad(joined, (wide - CHANNELS, 0))
-
-
-def identity(depth: int, height: int, width: int, device: torch.device) -> Tensor:
-    """float32 (d, h, w, 3), x y z, each -1..1 inclusive."""
-    sizes = (depth, height, width)
-    axes = [torch.arange(n, dtype=torch.float32, device=device) * (2.0 / (n - 1)) - 1.0 for n in sizes]
-    z, y, x = torch.meshgrid(*axes, indexing="ij")
-    return torch.stack([x, y, z], dim=-1)
 
 
 def _heat(grid: Tensor, keypoints: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.nv12.blocks_triton import device_of
+from kernels.sampling.dense_motion import CHANNELS, FEATURES, HEAT_FIRST, KEYPOINTS, VARIANCE
 from kernels.sampling.grid_sample_3d_triton import neighbours
-from kernels.sampling.sparse_motion import CHANNELS, FEATURES, HEAT_FIRST, KEYPOINTS, VARIANCE
 from kernels.triton_launch import launch
 
 BLOCK = 128

@@ -17,7 +17,8 @@ import torch
 
 from kernels.arrays import F32, U8
 from kernels.errors import InvalidInputError
-from kernels.nv12.composite import CompositePlan, composite_nv12, plan_composite
+from kernels.nv12.composite import composite_nv12
+from kernels.nv12.composite_plan import CompositePlan, plan_composite
 from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.bounded_cache import BoundedCache
 from pipeline.ditto.avatar_tensors import FAMILY, DittoTensors, unpack

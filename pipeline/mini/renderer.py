@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from engines.mini.mesh_renderer import MeshFace, MeshRenderer
-from kernels.nv12.composite import CompositePlan, composite_nv12
+from kernels.nv12.composite import composite_nv12
+from kernels.nv12.composite_plan import CompositePlan
 from pipeline.bounded_cache import BoundedCache
 from pipeline.session.cadence import at_rate
 from pipeline.session.tail import DEFAULT_CACHE_BYTES, crop_batch, plan_of

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from kernels.arrays import U8
-from kernels.nv12.composite import CompositePlan, composite_nv12, plan_composite
+from kernels.nv12.composite import composite_nv12
+from kernels.nv12.composite_plan import CompositePlan, plan_composite
 from pipeline.bounded_cache import BoundedCache
 from pipeline.stages import RenderRequest
 from pipeline.types import Avatar, CropBatch, FaceRect, Nv12RectBatch

@@ -23,8 +23,6 @@ from engines.networks.ditto.decoder import MIDDLE_BLOCKS, SLOPE, Spade, SpadeDec
 from engines.networks.ditto.warp_network import LEAKY_SLOPE, WarpNetwork
 from kernels.conv.enlarged_taps import TAPS, enlarged_taps
 from kernels.conv.flat_convolution import (
-    Normed,
-    Statistics,
     flat_convolution,
     flat_convolution_with_statistics,
     flat_modulated_convolution,
@@ -32,6 +30,7 @@ from kernels.conv.flat_convolution import (
     pack_weight,
 )
 from kernels.conv.flat_maps import FlatShape
+from kernels.conv.instance_norm import Normed, Statistics
 
 SIZE = 64
 """Height and width of the feature map."""

@@ -21,8 +21,9 @@ from torch import Tensor, nn
 from engines.ditto.folding import folded_parameters
 from engines.networks.ditto.dense_motion import DenseMotionNetwork
 from kernels.conv.depth_taps import depth_taps, doubled_depth_taps, doubled_kernels, folded_depth_taps
-from kernels.sampling.mask_motion import MASK_COLUMNS, PRODUCTS, mask_motion, occlusion_rows, sample_features
-from kernels.sampling.sparse_motion import CHANNELS, FEATURES, HEAT_FIRST, VIEWS, sparse_motion
+from kernels.sampling.dense_motion import CHANNELS, FEATURES, HEAT_FIRST, MASK_COLUMNS, PRODUCTS, VIEWS
+from kernels.sampling.mask_motion import mask_motion, occlusion_rows, sample_features
+from kernels.sampling.sparse_motion import sparse_motion
 
 LEVELS = (64, 128, 256, 512, 1024)
 UPPER = (512, 256, 128, 64, 32)

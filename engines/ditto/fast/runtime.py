@@ -14,7 +14,7 @@ from engines.ditto.fast.dense_motion import SourceTensors
 from engines.ditto.fast.render import FastRender
 from engines.runtimes.cuda_graphs import BUCKETS, BucketedGraph
 from kernels.errors import LiveAnchorError, first_line
-from kernels.sampling.sparse_motion import FEATURES
+from kernels.sampling.dense_motion import FEATURES
 
 _log = structlog.get_logger(__name__)
 VOLUME = (16, 64, 64, 32)

@@ -6,7 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernels.conv.conv3x3 import conv3x3, conv3x3_torch, make_conv3x3
+from kernels.conv.conv3x3 import conv3x3, conv3x3_torch
+from kernels.conv.conv3x3_layout import make_conv3x3
 from kernels.errors import InvalidInputError, ShapeError
 from tests.support.triton import DEVICES, assert_close
 

@@ -7,16 +7,15 @@ import torch
 import torch.nn.functional as F
 
 from kernels.conv.flat_convolution import (
-    Normed,
     flat_convolution,
     flat_convolution_torch,
     flat_convolution_with_statistics,
     flat_modulated_convolution_torch,
     interleave_modulation,
     pack_weight,
-    statistics_torch,
 )
 from kernels.conv.flat_maps import FlatShape, from_flat, to_flat
+from kernels.conv.instance_norm import Normed, statistics_torch
 from kernels.errors import ShapeError
 from tests.support.triton import DEVICES, assert_close
 

@@ -3,7 +3,8 @@ import pytest
 import torch
 
 from kernels.errors import InvalidInputError, ShapeError
-from kernels.nv12.composite import composite_nv12, composite_nv12_torch, plan_composite
+from kernels.nv12.composite import composite_nv12, composite_nv12_torch
+from kernels.nv12.composite_plan import plan_composite
 from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.types import FaceRect
 from tests.unit.kernels.nv12.test_from_rgb import float64_nv12

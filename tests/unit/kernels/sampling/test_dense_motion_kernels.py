@@ -18,17 +18,16 @@ from kernels.conv.depth_taps import (
 )
 from kernels.conv.flat_maps import FlatShape, from_flat
 from kernels.errors import ShapeError
+from kernels.sampling.dense_motion import CHANNELS, HEAT_FIRST, MASK_COLUMNS, PRODUCTS
 from kernels.sampling.grid_sample_3d import grid_sample_3d_torch
 from kernels.sampling.mask_motion import (
-    MASK_COLUMNS,
-    PRODUCTS,
     mask_motion,
     mask_motion_torch,
     occlusion_rows,
     sample_features,
     sample_features_torch,
 )
-from kernels.sampling.sparse_motion import CHANNELS, HEAT_FIRST, sparse_motion, sparse_motion_torch
+from kernels.sampling.sparse_motion import sparse_motion, sparse_motion_torch
 from tests.support.triton import DEVICES, assert_close
 
 SIZE = (3, 4, 6)
