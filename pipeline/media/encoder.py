@@ -47,6 +47,7 @@ class VideoFormat:
         height: Even, 16..4096.
         fps: Frames per second, 1..120; a fraction for rates such as 60000/1001.
         colour: `bt709` or `bt601`, limited range; must be what the pictures were made with.
+        max_nal_bytes: Largest slice of a `live` stream in bytes, 0 for any; only libx264 heeds it.
 
     Raises:
         InvalidInputError: A value outside its range.
@@ -56,6 +57,7 @@ class VideoFormat:
     height: int
     fps: Fraction | int
     colour: ColourName = "bt709"
+    max_nal_bytes: int = 0
 
     def __post_init__(self) -> None:
         for name, side in (("width", self.width), ("height", self.height)):

@@ -51,6 +51,7 @@ def x264_options(video_format: VideoFormat, purpose: Purpose, settings: EncoderS
     if purpose == "stream":
         return options | {"preset": settings.stream_preset, "crf": str(settings.stream_crf), "tune": "zerolatency"}
     rate = settings.live_kbps * 1000
+    slices = f":slice-max-size={video_format.max_nal_bytes}" if video_format.max_nal_bytes else ""
     return options | {
         "preset": settings.live_preset,
         "tune": "zerolatency",
@@ -59,5 +60,5 @@ def x264_options(video_format: VideoFormat, purpose: Purpose, settings: EncoderS
         "b": str(rate),
         "maxrate": str(rate),
         "bufsize": str(round(rate * settings.live_vbv_s)),
-        "x264-params": f"repeat-headers=1:qpmin={settings.live_min_qp}",
+        "x264-params": f"repeat-headers=1:qpmin={settings.live_min_qp}{slices}",
     }

@@ -211,6 +211,10 @@ class LiveHub:
         """Make the next picture a key frame; requests are coalesced and at least 250 ms apart."""
         self._video.request_key()
 
+    def send_single_nals(self) -> None:
+        """From the next picture on, each packet holds one whole NAL unit (RFC 6184, packetization mode 0), for every viewer."""
+        self._video.single_nals = True
+
     def on_estimate(self, viewer: object, bits_per_second: int) -> None:
         """A viewer's receiver says what its network carries (REMB)."""
         self._rate.on_estimate(viewer, bits_per_second)

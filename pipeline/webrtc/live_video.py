@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipeline.config import EncoderSettings
@@ -20,6 +22,10 @@ KEY_INTERVAL_S = 0.25
 """Requested key frames are at least this far apart; requests in between are answered by one at the end of it."""
 BAND = 2.0
 """An encoder is opened for twice the rate it starts at and serves down to half of it; beyond, it is opened anew."""
+
+MAX_NAL_BYTES = 1200
+"""Largest slice where a packet must hold a whole one; with RTP, SRTP and UDP around it, it fits an Ethernet frame."""
+_START_CODE = re.compile(rb"\x00{2,}\x01")
 
 
 class LiveVideo:
@@ -57,6 +63,10 @@ class LiveVideo:
         self._floor_kbps = 0.0
         self._ceiling_kbps = 0
         self._kbps = 0
+        self._max_nal_bytes = 0
+        self.single_nals = False
+        """Whether every payload is one whole NAL unit. Any thread may set it; libx264, which can cut slices by their size, takes
+        over with the next picture."""
         self.key_frames = 0
         self.reopened = 0
 
@@ -104,7 +114,9 @@ class LiveVideo:
             self._encoder = None
 
     def _prepare(self, kbps: int) -> VideoEncoder:
-        if self._encoder is not None and self._floor_kbps <= kbps <= self._ceiling_kbps:
+        single = self.single_nals
+        in_band = self._floor_kbps <= kbps <= self._ceiling_kbps
+        if self._encoder is not None and in_band and single == (self._max_nal_bytes > 0):
             if kbps != self._kbps:
                 self._encoder.set_rate(kbps)
                 self._kbps = kbps
@@ -114,7 +126,11 @@ class LiveVideo:
         ceiling = max(kbps, min(round(kbps * BAND), self._max_kbps))
         vbv_s = self._settings.live_vbv_s * kbps / ceiling
         settings = self._settings.model_copy(update={"live_kbps": ceiling, "live_vbv_s": vbv_s})
-        encoder = self._selector.open(self._format, "live", settings)
+        self._max_nal_bytes = MAX_NAL_BYTES if single else 0
+        if single:
+            settings = settings.model_copy(update={"prefer": "x264"})
+        video_format = replace(self._format, max_nal_bytes=self._max_nal_bytes)
+        encoder = self._selector.open(video_format, "live", settings)
         encoder.set_rate(kbps)
         self._encoder, self._kbps = encoder, kbps
         self._floor_kbps, self._ceiling_kbps = kbps / BAND, ceiling
@@ -123,9 +139,12 @@ class LiveVideo:
     def _packed(self, packet: VideoPacket) -> EncodedUnit:
         from aiortc.codecs.h264 import H264Encoder
 
-        if self._packer is None:
-            self._packer = H264Encoder()
-        payloads, _ = self._packer.pack(packet)
+        if self._max_nal_bytes:
+            payloads = [unit for unit in _START_CODE.split(bytes(packet)) if unit]
+        else:
+            if self._packer is None:
+                self._packer = H264Encoder()
+            payloads, _ = self._packer.pack(packet)
         key = bool(packet.is_keyframe)
         if key:
             self.key_frames += 1

@@ -19,9 +19,11 @@ from pipeline.live.settings import RtcSettings
 from pipeline.webrtc import rtc_patches, sdp
 from pipeline.webrtc.errors import NoCommonCodecError, PeerClosedError
 from pipeline.webrtc.event_channel import LABEL, EventChannel
+from pipeline.webrtc.h264_formats import H264Format
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.ice import configuration
 from pipeline.webrtc.microphone import Microphone
+from pipeline.webrtc.offer_text import MAX_CANDIDATES, usable_candidate
 from pipeline.webrtc.packets import EncodedUnit, MediaKind
 from pipeline.webrtc.peer_stats import PeerStats, SendLags, SendRate
 from pipeline.webrtc.rtc_patches import SenderEvents, SenderHook
@@ -118,23 +120,23 @@ class LivePeer:
 
         Raises:
             InvalidInputError: No session description that aiortc understands. The peer is closed then.
-            NoCommonCodecError: The client cannot take H.264, or Opus where it wants a voice. The peer is closed then.
+            NoCommonCodecError: The client cannot take H.264 as we send it, or Opus where it wants a voice. The peer is closed then.
             PeerClosedError: It was answered or closed before.
         """
         if self._ended or self._answered_at is not None:
             raise PeerClosedError("this peer has been answered or closed")
         self._answered_at = self._clock()
         try:
-            offered = sdp.read_offer(offer_sdp, kind)
-            return await self._negotiate(offered, sdp.usable_offer(offer_sdp))
+            return await self._negotiate(sdp.read_offer(offer_sdp, kind))
         except BaseException:
             await self.close()
             raise
 
     async def add_candidates(self, candidates: Sequence[TrickledCandidate | None]) -> None:
-        """Take candidates that came after the offer; None or an empty one ends them.
+        """Take candidates that came after the offer; None or an empty one, which ends them, changes nothing.
 
-        Unusable ones are left out, and all beyond the 64th.
+        Unusable ones are left out, and of the others all beyond the 64th. We never stop to wait for a client's own checks, which
+        find us from addresses that no candidate names.
 
         Raises:
             InvalidInputError: A candidate that is none.
@@ -142,12 +144,11 @@ class LivePeer:
         """
         if self._ended or self._pc.remoteDescription is None:
             raise PeerClosedError("this peer takes no candidates")
-        left = sdp.MAX_CANDIDATES - self._candidates
-        self._candidates += len(candidates[:left])
-        for candidate in candidates[:left]:
-            if candidate is None or not candidate.candidate:
-                await self._pc.addIceCandidate(None)
-            elif sdp.usable_candidate(candidate.candidate):
+        for candidate in candidates:
+            if candidate is None or not usable_candidate(candidate.candidate):
+                continue
+            if self._candidates < MAX_CANDIDATES:
+                self._candidates += 1
                 await self._add_candidate(candidate)
 
     async def close(self) -> None:
@@ -182,7 +183,7 @@ class LivePeer:
             send_offset_ms=self._lags.offset_ms(),
         )
 
-    async def _negotiate(self, offered: OfferedMedia, offer: str) -> str:
+    async def _negotiate(self, offered: OfferedMedia) -> str:
         takes_voice = offered.sends_audio and self._microphone is not None
         sends_voice = offered.wants_audio and self._hub.echo
         used: set[str] = set()
@@ -193,15 +194,16 @@ class LivePeer:
                 self._add("audio", _direction(sends_voice, takes_voice), sends=sends_voice)
             used.add(kind)
         try:
-            await self._pc.setRemoteDescription(RTCSessionDescription(offer, "offer"))
+            await self._pc.setRemoteDescription(RTCSessionDescription(offered.text, "offer"))
             for transceiver in self._pc.getTransceivers():
-                self._settle(transceiver)
+                self._settle(transceiver, offered.h264)
             if self._pc.sctp is not None:
                 rtc_patches.bound_channels(self._pc.sctp, self._clock)
             with rtc_patches.port_range(self._rtc.udp_port_min, self._rtc.udp_port_max):
                 await self._pc.setLocalDescription(await self._pc.createAnswer())
         except OperationError as error:
-            raise NoCommonCodecError("sdp", "no common codec", "H.264 with packetization-mode=1, and Opus") from error
+            got = "a further section with nothing but codecs that are unknown here"
+            raise NoCommonCodecError("sdp", got, "H.264, VP8, Opus, G.722 or G.711 in each") from error
         except AIORTC_FAULTS as error:
             if self._ended:
                 raise PeerClosedError("this peer was closed while it was being answered") from error
@@ -218,14 +220,10 @@ class LivePeer:
     def _add(self, kind: MediaKind, direction: str, sends: bool) -> None:
         transceiver = self._pc.addTransceiver(kind, direction=direction)
         self._ours.append(transceiver)
-        codecs = [
-            codec
-            for codec in RTCRtpSender.getCapabilities(kind).codecs
-            if codec.mimeType.lower() in (MIME[kind], f"{kind}/rtx")
-        ]
-        # Constrained Baseline is what we encode: it goes before plain Baseline, whichever the client names first.
-        codecs.sort(key=lambda codec: str(codec.parameters.get("profile-level-id", "")), reverse=True)
-        transceiver.setCodecPreferences(codecs)
+        known = RTCRtpSender.getCapabilities(kind).codecs
+        transceiver.setCodecPreferences(
+            [codec for codec in known if codec.mimeType.lower() in (MIME[kind], f"{kind}/rtx")]
+        )
         if sends:
             track = PacketTrack(kind, self._hub)
             transceiver.sender.replaceTrack(track)
@@ -249,14 +247,16 @@ class LivePeer:
             sent=sent,
         )
 
-    def _settle(self, transceiver: RTCRtpTransceiver) -> None:
-        """After the offer is in: our level, our microphone; a camera or a second voice is turned off, not drained."""
+    def _settle(self, transceiver: RTCRtpTransceiver, h264: H264Format) -> None:
+        """After the offer is in: its H.264 format, our microphone; a camera or a second voice is turned off, not drained."""
         if transceiver not in self._ours:
             transceiver.direction = "inactive"
         elif transceiver.kind == "video":
             for codec in transceiver._codecs:
                 if codec.name.lower() == "h264":
-                    codec.parameters["profile-level-id"] = sdp.profile_level_id(self._hub.level)
+                    codec.parameters = dict(h264.parameters(self._hub.level))
+            if h264.mode == 0:
+                self._hub.send_single_nals()
         elif self._microphone is not None and transceiver.direction in ("recvonly", "sendrecv"):
             rtc_patches.hook_microphone(transceiver.receiver, self._microphone.packet, self._clock)
 

@@ -3,6 +3,8 @@
 Process-wide, by `apply_patches()`:
 * A dead peer is noticed after five failed consent checks, one a second, about 5 s, instead of 30 s (RFC 7675).
 * Retransmission remembers 1024 packets per stream, 2.6 s at 4 Mbit/s, instead of 128.
+* An answer keeps the offer's payload numbers, whatever they are: browsers go below 96 where they have many formats (RFC 3551,
+  RFC 3264), and aiortc would answer with numbers of its own there.
 * UDP ports come from a range where one is set (`port_range`), and a machine without any network uses 127.0.0.1.
 
 Per object, by `SenderHook`, `hook_microphone` and `bound_channels`:
@@ -43,6 +45,7 @@ CONSENT_INTERVAL_S = 0.5
 """Between two checks; one that fails takes another half second to do so."""
 CONSENT_FAILURES = 5
 RTP_HISTORY = 1024
+PAYLOAD_TYPES = range(128)
 LOOPBACK = "127.0.0.1"
 SENT_REPORTS = 16
 """Sender reports remembered for the round-trip time."""
@@ -69,6 +72,7 @@ PRIVATE_NAMES: tuple[tuple[object, str], ...] = (
     (ice, "asyncio"),
     (ice.Connection, "get_component_candidates"),
     (ice.Connection, "query_consent"),
+    (aiortc.rtp, "DYNAMIC_PAYLOAD_TYPES"),
     (aiortc.rtp, "RTP_HISTORY_SIZE"),
     (aiortc.rtcrtpsender, "RTP_HISTORY_SIZE"),
     (aiortc.rtcrtpreceiver, "RTP_HISTORY_SIZE"),
@@ -97,6 +101,7 @@ def apply_patches() -> None:
     _applied = True
     ice.CONSENT_INTERVAL = CONSENT_INTERVAL_S  # type: ignore[assignment]  # any number does
     ice.CONSENT_FAILURES = CONSENT_FAILURES
+    aiortc.rtp.DYNAMIC_PAYLOAD_TYPES = PAYLOAD_TYPES
     for module in (aiortc.rtp, aiortc.rtcrtpsender):
         module.RTP_HISTORY_SIZE = RTP_HISTORY  # type: ignore[attr-defined]
     found = ice.get_host_addresses

@@ -12,15 +12,21 @@ from aiortc.sdp import MediaDescription, SessionDescription
 
 from kernels.errors import InvalidInputError
 from pipeline.webrtc.errors import NoCommonCodecError
+from pipeline.webrtc.h264_formats import SPOKEN, H264Format
+from pipeline.webrtc.offer_text import (
+    CANDIDATE,
+    END_OF_CANDIDATES,
+    HOST_FIELD,
+    MAX_CANDIDATES,
+    TYPE_FIELD,
+    PlainOffer,
+    plain_offer,
+    usable_candidate,
+)
 
 MAX_SDP_BYTES = 64_000
 MAX_MEDIA = 12
-MAX_CANDIDATES = 64
-"""Candidates that one description or one trickle may hold; browsers send fewer than ten."""
-CANDIDATE = "a=candidate:"
-HOST_FIELD, PORT_FIELD, TYPE_FIELD = 4, 5, 7
-"""Positions in a candidate line (RFC 8839, section 5.1)."""
-CONSTRAINED_BASELINE = "42e0"
+SHOWN_CODECS = 12
 _BY_CLIENT: Final = "an offer made by a WebRTC client"
 _MID: Final = re.compile(r"[!-~]{1,256}")
 
@@ -35,6 +41,8 @@ class OfferedMedia:
         wants_audio: The first audio section receives.
         sends_audio: The first audio section sends.
         has_data: There is a section for data channels.
+        h264: The format in which pictures are sent.
+        text: The offer as aiortc reads it, with `h264` in the one spelling that it knows.
     """
 
     kinds: tuple[str, ...]
@@ -42,6 +50,8 @@ class OfferedMedia:
     wants_audio: bool
     sends_audio: bool
     has_data: bool
+    h264: H264Format
+    text: str
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,7 @@ def read_offer(sdp: str, kind: str = "offer") -> OfferedMedia:
 
     Raises:
         InvalidInputError: Not an offer, too long, or not understood.
-        NoCommonCodecError: No video section that receives H.264.
+        NoCommonCodecError: No video section that receives H.264 as we send it, or a section for the voice without Opus.
     """
     if kind != "offer":
         raise InvalidInputError("type", kind[:40], "offer")
@@ -77,7 +87,8 @@ def read_offer(sdp: str, kind: str = "offer") -> OfferedMedia:
         raise InvalidInputError("sdp", f"{sections} media sections", f"1 to {MAX_MEDIA}")
     try:
         sdp.encode()  # a lone surrogate could not be answered
-        session = SessionDescription.parse(sdp)
+        plain = plain_offer(sdp)
+        session = SessionDescription.parse(plain.text)
         media = session.media
     except (ValueError, LookupError, AttributeError, AssertionError, TypeError, StopIteration) as error:
         raise InvalidInputError("sdp", _shown(sdp), "a session description (RFC 8866)") from error
@@ -86,9 +97,7 @@ def read_offer(sdp: str, kind: str = "offer") -> OfferedMedia:
     audio = next((section for section in media if section.kind == "audio"), None)
     if video is None or video.direction not in ("recvonly", "sendrecv"):
         raise NoCommonCodecError("sdp", "no video section that receives", "one that receives H.264")
-    if not any(codec.mimeType.lower() == "video/h264" for codec in video.rtp.codecs):
-        got = ", ".join(sorted({codec.name for codec in video.rtp.codecs})) or "no codec"
-        raise NoCommonCodecError("sdp", got, "H.264 with packetization-mode=1")
+    h264 = _check_codecs(plain, audio)
     _check_bundles(session)
     return OfferedMedia(
         kinds=tuple(section.kind for section in media),
@@ -96,7 +105,23 @@ def read_offer(sdp: str, kind: str = "offer") -> OfferedMedia:
         wants_audio=audio is not None and audio.direction in ("recvonly", "sendrecv"),
         sends_audio=audio is not None and audio.direction in ("sendonly", "sendrecv"),
         has_data=any(section.kind == "application" for section in media),
+        h264=h264,
+        text=plain.text,
     )
+
+
+def _check_codecs(plain: PlainOffer, audio: MediaDescription | None) -> H264Format:
+    """The H.264 format to send; says what was offered and what is spoken where the two do not meet."""
+    if plain.h264 is None:
+        raise NoCommonCodecError("sdp", f"video: {_listed(plain.codecs.get('video', ()))}", SPOKEN)
+    if audio is not None and not any(codec.mimeType.lower() == "audio/opus" for codec in audio.rtp.codecs):
+        raise NoCommonCodecError("sdp", f"audio: {_listed(plain.codecs.get('audio', ()))}", "Opus")
+    return plain.h264
+
+
+def _listed(codecs: Sequence[str]) -> str:
+    shown = ", ".join(codecs[:SHOWN_CODECS]) or "no codec"
+    return f"{shown} and {len(codecs) - SHOWN_CODECS} more" if len(codecs) > SHOWN_CODECS else shown
 
 
 def _check_sections(media: Sequence[MediaDescription]) -> None:
@@ -112,8 +137,6 @@ def _check_sections(media: Sequence[MediaDescription]) -> None:
         raise InvalidInputError("sdp", "two sections of one name", "another a=mid for each")
     if sum(section.kind == "application" for section in media) > 1:
         raise InvalidInputError("sdp", "more than one section for data channels", "one")
-    if any(section.kind in ("audio", "video") and section.direction is None for section in media):
-        raise InvalidInputError("sdp", "a section without direction", _BY_CLIENT)
 
 
 def _check_bundles(session: SessionDescription) -> None:
@@ -123,33 +146,6 @@ def _check_bundles(session: SessionDescription) -> None:
         items = [str(item) for item in group.items]
         if group.semantic == "BUNDLE" and items and items[0] not in names and names & set(items):
             raise InvalidInputError("sdp", f"a bundle led by {items[0]!r:.40}, which no section is", _BY_CLIENT)
-
-
-def usable_offer(sdp: str) -> str:
-    """The offer without candidates that cannot be used: names to be resolved (`.local`, one second each) and TCP.
-
-    A peer that hides behind such a name is found all the same, by its own first check.
-    """
-    kept, candidates = [], 0
-    for line in sdp.splitlines():
-        if line.startswith(CANDIDATE):
-            candidates += 1
-            if candidates > MAX_CANDIDATES or not usable_candidate(line[2:]):
-                continue
-        kept.append(line)
-    return "\r\n".join(kept) + "\r\n"
-
-
-def usable_candidate(candidate: str) -> bool:
-    """Whether a candidate is UDP with the address of one machine, not a name, and a port that exists."""
-    parts = candidate.split()
-    if len(parts) <= TYPE_FIELD or parts[2].lower() != "udp":
-        return False
-    try:
-        address, port = ipaddress.ip_address(parts[HOST_FIELD]), int(parts[PORT_FIELD])
-    except ValueError:
-        return False
-    return 0 < port < 2**16 and not (address.is_multicast or address.is_unspecified)
 
 
 def public_answer(sdp: str, public_ip: str) -> str:
@@ -177,13 +173,8 @@ def public_answer(sdp: str, public_ip: str) -> str:
     return "\r\n".join(kept) + "\r\n"
 
 
-def profile_level_id(level: str) -> str:
-    """Constrained Baseline of a level, as RFC 6184 writes it: `42e028` for level 4.0."""
-    return f"{CONSTRAINED_BASELINE}{round(float(level) * 10):02x}"
-
-
 def read_fragment(text: str) -> list[TrickledCandidate | None]:
-    """Candidates of an `application/trickle-ice-sdpfrag` body (RFC 8840); None stands for their end.
+    """Candidates of an `application/trickle-ice-sdpfrag` body (RFC 8840) that can be used; None stands for their end.
 
     Raises:
         InvalidInputError: Too long.
@@ -199,10 +190,10 @@ def read_fragment(text: str) -> list[TrickledCandidate | None]:
             section, mid = section + 1, None
         elif line.startswith("a=mid:"):
             mid = line[len("a=mid:") :].strip()
-        elif line.startswith(CANDIDATE) and len(found) < MAX_CANDIDATES:
+        elif line.startswith(CANDIDATE) and len(found) < MAX_CANDIDATES and usable_candidate(line[2:]):
             index = max(section, 0) if mid is None else None
             found.append(TrickledCandidate(line[2:].strip(), mid, index))
-        elif line.startswith("a=end-of-candidates"):
+        elif line.startswith(END_OF_CANDIDATES):
             ended = True
     return [*found, None] if ended else found
 

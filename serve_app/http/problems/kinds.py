@@ -217,7 +217,8 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "no_common_codec": ProblemKind(
         406,
         "The offer has no codec that this service sends",
-        "Pictures are H.264 and sound is Opus. Offer to receive both.",
+        "Pictures are H.264 for decoders of Baseline, Main or High, in packetization-mode 0 or 1, and sound is Opus. "
+        "Offer to receive both.",
     ),
     "ice_restart": ProblemKind(
         422, "An ICE restart is not possible", "The candidates belong to another ICE session. Make a new offer instead."
