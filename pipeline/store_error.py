@@ -1,8 +1,11 @@
-"""The error of a shared store that does not answer."""
+"""The errors of a shared store that does not answer, or has no room."""
 
 from __future__ import annotations
 
-from kernels.errors import LiveAnchorError
+import errno
+from typing import Final
+
+from kernels.errors import LiveAnchorError, first_line
 
 
 class StoreUnreachableError(LiveAnchorError):
@@ -24,3 +27,23 @@ class StoreUnreachableError(LiveAnchorError):
     def __str__(self) -> str:
         """One line with the store and its answer."""
         return f"the store {self.uri} does not answer: {self.reason}"
+
+
+class StoreFullError(StoreUnreachableError):
+    """A shared store of avatars or results has no room left."""
+
+    code = "store_full"
+    retryable = False
+
+    def __str__(self) -> str:
+        """One line with the store and its answer."""
+        return f"the store {self.uri} has no room: {self.reason}"
+
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+def store_error(uri: str, error: OSError) -> StoreUnreachableError:
+    """What a store has raised, as one of the errors above."""
+    kind = StoreFullError if error.errno in _FULL else StoreUnreachableError
+    return kind(uri, error.strerror or first_line(error))

@@ -38,7 +38,7 @@ from pipeline.avatars.store import (
     check_avatar_id,
     summary_of,
 )
-from pipeline.store_error import StoreUnreachableError
+from pipeline.store_error import store_error
 from pipeline.types import Avatar
 
 _FILES: Final = (ARRAYS_FILE, PREVIEW_FILE, MANIFEST_FILE)
@@ -255,7 +255,7 @@ class MirroredAvatarStore:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise StoreUnreachableError(self._uri, str(error)) from error
+            raise store_error(self._uri, error) from error
 
 
 def _last(uses: dict[str, list[int]], avatar_id: str) -> float:

@@ -19,7 +19,7 @@ import fsspec
 
 from engines.weights.home import liveanchor_home
 from kernels.errors import InvalidInputError
-from pipeline.store_error import StoreUnreachableError
+from pipeline.store_error import StoreUnreachableError, store_error
 
 TOMBSTONE_S: Final = 24 * 3600.0
 _TIME_DIGITS: Final = 12
@@ -213,7 +213,7 @@ class ResultsStore:
         try:
             yield
         except OSError as error:
-            raise StoreUnreachableError(self.uri, error.strerror or type(error).__name__) from error
+            raise store_error(self.uri, error) from error
 
     def _path(self, result_id: str, ending: str) -> str:
         return f"{self._root}/{result_id}{ending}"

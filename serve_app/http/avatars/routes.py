@@ -99,7 +99,7 @@ def avatar_routes(services: Services) -> APIRouter:
         return AvatarList(avatars=[answer(default, is_default=True), *map(answer, found)])
 
     @router.head("/{avatar_id}", include_in_schema=False)
-    @router.get("/{avatar_id}", summary="One presenter", responses=problems(404, 500, 503))
+    @router.get("/{avatar_id}", summary="One presenter", responses=problems(404, "avatar_bundle_schema", 500, 503))
     async def avatar(avatar_id: AvatarId) -> AvatarAnswer:
         """What is known about a presenter."""
         return await answer_of(await host.get_avatar(_known_form(avatar_id)))

@@ -19,7 +19,7 @@ from serve_app.http.files.streamed import StreamedResponse
 from serve_app.http.openapi import job_body, problems, video_answer
 from serve_app.http.services import Services, StartedJob, new_job_id, start_job
 
-JOB_PROBLEMS = (400, 404, 408, 413, 415, 422, 500, 503, 507)
+JOB_PROBLEMS = (400, 404, 408, "stale_avatar", 413, 415, 422, 500, 503, 507)
 
 
 class GenerateAnswer(BaseModel):

@@ -142,7 +142,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
     @router.post(
         "/offer",
         summary="Begin a live session",
-        responses=_links() | problems(400, 404, 406, 408, 413, 415, 422, 500, 503),
+        responses=_links() | problems(400, 404, 406, 408, "avatar_bundle_schema", 413, 415, 422, 500, 503),
         openapi_extra=offer_body(),
     )
     async def offer(request: Request, response: Response) -> OfferAnswer:

@@ -14,8 +14,8 @@ class ProblemKind(NamedTuple):
         status: HTTP status.
         title: Short, the same every time.
         meaning: What happened and what to do, one or two sentences for whoever looks the kind up; `code` marks names.
-        detail: Said to callers instead of the error's own words, which may name our paths and addresses; empty for errors of the
-            caller's, whose own words help.
+        detail: Said to callers instead of the error's own words, which may name our paths and addresses; empty where those words
+            help and name none.
     """
 
     status: int
@@ -206,6 +206,36 @@ KINDS: Final[dict[str, ProblemKind]] = {
         "Use a registered presenter, or remove those that nobody needs: DELETE /avatars/{id}. Temporary ones make room by "
         "themselves as soon as nobody has used them for some minutes.",
     ),
+    "avatar_storage": ProblemKind(
+        507,
+        "The presenter cannot be stored",
+        "The disk of the presenters is full or cannot be written. Use a registered presenter; the operator must make room.",
+        "Presenters cannot be stored just now. Use a registered one, and tell the operator the request_id.",
+    ),
+    "avatar_bundle_damaged": ProblemKind(
+        500,
+        "The presenter's files are damaged",
+        "What is kept of this presenter cannot be read any more. Register its picture again, or use another presenter.",
+        "Register the presenter's picture again, or use another presenter. The server's log has the reason under the request_id.",
+    ),
+    "avatar_bundle_schema": ProblemKind(
+        409,
+        "The presenter was made by another version",
+        "Its files have a form that this version of the service does not read. Register its picture again.",
+        "Register the presenter's picture again: this version of the service does not read what another one has kept of it.",
+    ),
+    "stale_avatar": ProblemKind(
+        409,
+        "The presenter was made with other models",
+        "The models that the service runs have changed since it was registered. Register its picture again.",
+    ),
+    "store_full": ProblemKind(
+        507,
+        "The store has no room",
+        "The place of presenters or results is full. Use `POST /generate`, which keeps nothing, or a registered presenter; "
+        "the operator must make room.",
+        "The store is full. Tell the operator the request_id.",
+    ),
     # live sessions
     "session_not_found": ProblemKind(
         404, "There is no such live session", "No session has this id, or it ended a while ago. Make a new offer."
@@ -301,6 +331,13 @@ KINDS: Final[dict[str, ProblemKind]] = {
         "`liveanchor weights pull face`.",
         "Use a registered presenter or the default one, or ask the operator to run: liveanchor weights pull face",
     ),
+    "weights_storage": ProblemKind(
+        507,
+        "The models for portraits cannot be stored",
+        "New portraits need models, and the folder for them is full or cannot be written. Registered presenters work; the operator "
+        "must make room.",
+        "Use a registered presenter or the default one, and tell the operator the request_id.",
+    ),
     # ours
     "internal_error": ProblemKind(
         500,
@@ -310,3 +347,15 @@ KINDS: Final[dict[str, ProblemKind]] = {
         OURS,
     ),
 }
+
+FAULTS: Final = frozenset(
+    {
+        # models and engines that do not load or run
+        "model_file", "bad_weights", "weights", "weights_checksum", "unsafe_pickle", "unknown_network", "unsupported_network",
+        "hubert_mismatch", "onnxruntime_missing", "kernels_not_compiled", "runtime_refused", "engine", "engine_export",
+        "engine_build", "engine_run", "engine_off", "engine_cache", "unknown_engine", "tensorrt_missing", "no_gpu",
+        # work that broke, or that was dropped while somebody waits for it
+        "encoder_failed", "muxing_failed", "carry_mismatch", "stage_failed", "stale_epoch",
+    }
+)  # fmt: skip
+"""Codes of failures that callers can do nothing about: they are told `internal_error`, and the log has the code."""

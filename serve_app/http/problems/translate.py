@@ -13,7 +13,7 @@ from deployments.host.live_errors import SessionEndedError
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.live.contracts import EndReason
 from serve_app.http.problems.errors import RangeError
-from serve_app.http.problems.kinds import KINDS, OURS, TYPE_PREFIX, ProblemKind
+from serve_app.http.problems.kinds import FAULTS, KINDS, OURS, TYPE_PREFIX, ProblemKind
 
 PROBLEM_TYPE: Final = "application/problem+json"
 _SHOWN: Final = 200
@@ -45,6 +45,8 @@ class Problem(BaseModel):
 
 def code_of(error: LiveAnchorError) -> str:
     """The code that callers are told; what the table does not know is the caller's when its class says so, else ours."""
+    if error.code in FAULTS:
+        return "internal_error"
     if error.code in KINDS or isinstance(error, InvalidInputError):
         return error.code
     return "not_ready" if error.retryable else "internal_error"
@@ -73,7 +75,7 @@ def problem_response(error: LiveAnchorError, request_id: str, retry_after_s: flo
     kind = kind_of(error)
     headers: dict[str, str] = {}
     extra: dict[str, Any] = {}
-    if isinstance(error, InvalidInputError):
+    if isinstance(error, InvalidInputError) and kind.status < 500:
         extra = {"field": shown(error.field), "got": shown(error.got), "allowed": error.allowed}
     if isinstance(error, SessionEndedError):
         extra["reason"] = error.reason

@@ -268,7 +268,7 @@ def test_a_mirror_hears_every_metric(tmp_path: Path) -> None:
 def _exported_names() -> set[str]:
     """Everything that Ray's exporter can show of ours, as it spells it."""
     kinds = {spec.name: spec.kind for spec in SPECS}
-    for path in (ROOT / "deployments").glob("*.py"):
+    for path in (ROOT / "deployments").rglob("*.py"):
         source = path.read_text(encoding="utf-8")
         found = re.findall(r'metrics\.(Counter|Gauge|Histogram)\(\s*"(liveanchor_\w+)"', source)
         kinds |= {name: kind.lower() for kind, name in found}
