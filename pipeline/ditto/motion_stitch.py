@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from kernels.arrays import F32
+from kernels.errors import InvalidInputError
 from pipeline.ditto.motion_fields import POSE_FIELDS, VECTOR_FIELDS, MotionFields, keypoints, mirror_index, to_degrees
 
 LIP_KEYPOINTS: Final = (6, 12, 14, 17, 19, 20)
@@ -70,6 +71,31 @@ class StitchOptions:
     fade_type: Literal["", "d0", "s"] = ""
     fade_keys: Sequence[str] = ("exp",)
     overall: FrameControl = FrameControl()
+
+
+def frame_control(info: Mapping[str, Any]) -> FrameControl:
+    """A configuration's `overall_ctrl_info` as controls of every frame.
+
+    Raises:
+        InvalidInputError: A control that is not known; it is named.
+    """
+    delta: dict[str, float] = {}
+    alpha: dict[str, float] = {}
+    delta_exp, vad_alpha = None, 1.0
+    for name, value in info.items():
+        kind, _, target = name.partition("_")
+        if name == "delta_exp":
+            delta_exp = np.asarray(value, np.float32).reshape(63)
+        elif name == "vad_alpha":
+            vad_alpha = float(value)
+        elif kind == "delta" and target in ("pitch", "yaw", "roll"):
+            delta[target] = float(value)
+        elif kind == "alpha" and target in ("pitch", "yaw", "roll", "exp", "t", "scale"):
+            alpha[target] = float(value)
+        else:
+            allowed = "delta_pitch, delta_yaw, delta_roll, alpha_<field>, delta_exp, vad_alpha"
+            raise InvalidInputError("overall_ctrl_info", name[:40], allowed)
+    return FrameControl(delta=delta, alpha=alpha, delta_exp=delta_exp, vad_alpha=vad_alpha)
 
 
 class MotionStitch:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -14,14 +15,18 @@ from torch import Tensor, nn
 from engines.ditto.config import DittoConfig
 from engines.ditto.render_runtime import SourceRuntime
 from engines.motion_layout import MOTION_DIM
+from engines.runtimes.cuda_graphs import BUCKETS, BucketedGraph
+from engines.runtimes.host_copies import Landing, to_device
 from engines.runtimes.protocol import Runtime
-from kernels.arrays import F32
-from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
+from kernels.arrays import F32, U8
+from kernels.errors import InvalidInputError, ShapeError
 from pipeline.bounded_cache import BoundedCache
-from pipeline.ditto.avatar_tensors import FAMILY, DittoTensors, unpack
-from pipeline.ditto.motion_fields import MotionFields, from_vector, mirror_index
-from pipeline.ditto.motion_stitch import IMAGE_KEYS, FrameControl, MotionStitch, StitchOptions
-from pipeline.ditto.tail import DittoCanvas, open_canvas
+from pipeline.ditto.avatar_tensors import FAMILY, unpack
+from pipeline.ditto.driven_keypoints import REST_DIM, DrivenKeypoints, rest_rows
+from pipeline.ditto.motion_stitch import frame_control
+from pipeline.ditto.prepared_face import PreparedDittoFace, StaleAvatarError, of_every_frame
+from pipeline.ditto.tail import open_canvas
+from pipeline.session.overlap import DrawOrder, OverlappedDrawing, Span
 from pipeline.session.tail import Placed, crop_batch
 from pipeline.stages import RenderRequest
 from pipeline.types import Avatar, CropBatch, Nv12RectBatch
@@ -31,35 +36,13 @@ _RESIDENT_SHARE: Final = 0.5
 """A template video's features stay on the device when they take at most this share of the cache; else they go up frame by frame."""
 
 
-class StaleAvatarError(LiveAnchorError):
-    """The avatar was registered with other weights than the renderer runs.
-
-    Args:
-        avatar_id: Which.
-        made_with: Version of its features.
-        running: Version of the extractors beside this renderer.
-    """
-
-    code = "stale_avatar"
-
-    def __init__(self, avatar_id: str, made_with: str, running: str) -> None:
-        super().__init__(avatar_id, made_with, running)
-        self.avatar_id = avatar_id
-        self.made_with = made_with
-        self.running = running
-
-    def __str__(self) -> str:
-        """One line: what does not fit and what to do."""
-        return f"avatar {self.avatar_id} was made with weights {self.made_with}, these are {self.running}: register it again"
-
-
 @dataclass(frozen=True)
 class DittoEngines:
     """What the renderer runs.
 
     Attributes:
         synthesis: Runs an `engines.ditto.face_synthesis.FaceSynthesis`.
-        stitch: The stitching network, on the CPU: 0.1 MFLOP per frame.
+        stitch: The stitching network; a copy runs where `synthesis` does.
         config: Which fields are driven, controls of every frame, whether keypoints are stitched.
         version: Version of the extractors that avatars must have been made with.
         batch: Frames per call of the networks.
@@ -72,32 +55,21 @@ class DittoEngines:
     batch: int = 1
 
 
+Part = tuple[U8, ...]
+"""What a bucket has of one order: luma and chroma planes, or crops."""
+
+
 @dataclass(frozen=True)
-class PreparedDittoFace:
-    """One avatar, ready to draw.
+class _Flight:
+    """A bucket on its way: how many arrays each span has, and the copies."""
 
-    Attributes:
-        avatar: The avatar.
-        tensors: Its arrays.
-        source: Motion of every source frame.
-        options: How offsets are applied.
-        resident: What the runtime draws from, n source frames on the device: float16 features (n, 32, 16, 64, 64), or what a
-            `SourceRuntime` made of them; None where features go up frame by frame.
-        canvas: The tail.
-    """
+    sizes: Sequence[int]
+    landing: Landing
 
-    avatar: Avatar
-    tensors: DittoTensors
-    source: list[dict[str, F32]]
-    options: StitchOptions
-    resident: tuple[Tensor, ...] | None
-    canvas: DittoCanvas
-
-    @property
-    def size_bytes(self) -> int:
-        """What the preparation holds in memory beside the mapped file."""
-        resident = sum(part.numel() * part.element_size() for part in self.resident or ())
-        return resident + self.canvas.size_bytes + self.tensors.motion.nbytes * 4
+    def wait(self) -> list[Part]:
+        """See `pipeline.session.overlap.Flight`."""
+        arrays = iter(self.landing.wait())
+        return [tuple(np.array(next(arrays), np.uint8) for _ in range(size)) for size in self.sizes]
 
 
 class DittoRenderer:
@@ -117,10 +89,16 @@ class DittoRenderer:
     ) -> None:
         self._load_avatar = load_avatar
         self._engines = engines
+        self._device = engines.synthesis.device
         self._cache_bytes = cache_bytes
         self._faces: BoundedCache[tuple[str, str], PreparedDittoFace] = BoundedCache(
             cache_bytes, lambda face: face.size_bytes
         )
+        stitch = copy.deepcopy(engines.stitch) if engines.config.flag_stitching else None
+        driven = DrivenKeypoints(stitch, frame_control(engines.config.overall_ctrl_info)).to(self._device)
+        self._driven = BucketedGraph(driven, self._at_rest, BUCKETS, self._device)
+        if self._device.type == "cuda":
+            self._driven.prepare()
 
     def prepare(self, avatar_id: str, colour: str) -> PreparedDittoFace:
         """The prepared face of an avatar, from the cache or made now."""
@@ -145,32 +123,76 @@ class DittoRenderer:
             StaleAvatarError: The avatar's features belong to other weights.
             LiveAnchorError: The avatar cannot be loaded.
         """
-        if request.fps != 25:
-            raise InvalidInputError("fps", str(request.fps), "25", "the ditto renderer draws 25 frames/s")
-        face = self.prepare(request.avatar_id, request.colour)
-        crops = self._crops(face, request.motion.motion, request.motion.first_frame)
-        frames = [Placed(i, Fraction(request.motion.first_frame + i)) for i in range(len(crops))]
-        return face.canvas.compose(crops, frames)
+        batch = self.alone(DrawOrder(request))
+        assert isinstance(batch, Nv12RectBatch)  # noqa: S101 - narrows the type for the checker
+        return batch
 
     def crops(self, request: RenderRequest) -> CropBatch:
         """The face crops alone, one per frame of motion, for the stage that interpolates pictures; errors as for `render`."""
-        motion = request.motion
-        face = self.prepare(request.avatar_id, request.colour)
-        return crop_batch(self._crops(face, motion.motion, motion.first_frame).cpu().numpy(), request)
+        batch = self.alone(DrawOrder(request, crops_only=True))
+        assert isinstance(batch, CropBatch)  # noqa: S101 - narrows the type for the checker
+        return batch
 
-    def keypoints(self, face: PreparedDittoFace, motion: F32, first_frame: int) -> tuple[F32, F32]:
-        """Keypoints of source and driven face, float32 (n, 21, 3) each.
+    def overlapped(self) -> OverlappedDrawing[Part, Nv12RectBatch | CropBatch]:
+        """Draw orders of many sessions in shared buckets, in a thread of its own."""
+        return OverlappedDrawing(self, bucket=max(self._engines.batch, 1))
 
-        Raises:
-            ShapeError: Motion of the wrong shape.
-        """
+    def open(self, order: DrawOrder) -> int | None:
+        """See `pipeline.session.overlap.Draws`: template videos, whose canvas moves, are drawn alone."""
+        request = order.request
+        if request.fps != 25 and not order.crops_only:
+            raise InvalidInputError("fps", str(request.fps), "25", "the ditto renderer draws 25 frames/s")
+        motion = request.motion.motion
         if motion.ndim != 2 or motion.shape[1] != MOTION_DIM:
             raise ShapeError("motion", str(motion.shape), f"(n, {MOTION_DIM})")
+        face = self.prepare(request.avatar_id, request.colour)
+        return len(motion) if order.crops_only or face.canvas.plan is not None else None
+
+    def launch(self, spans: Sequence[Span]) -> _Flight:
+        """Queue the frames of one bucket, of any faces, up to their copies to the host; see `pipeline.session.overlap.Draws`."""
+        crops, done, made, sizes = self._draw(spans), 0, list[Tensor](), list[int]()
+        for span in spans:
+            part, request = crops[done : done + len(span)], span.order.request
+            done += len(span)
+            planes: tuple[Tensor, ...] = (part,)
+            if not span.order.crops_only:
+                planes = self.prepare(request.avatar_id, request.colour).canvas.planes(part)
+            made += planes
+            sizes.append(len(planes))
+        return _Flight(sizes, Landing(made))
+
+    def join(self, order: DrawOrder, parts: Sequence[Part]) -> Nv12RectBatch | CropBatch:
+        """See `pipeline.session.overlap.Draws`."""
+        arrays = [one[0] if len(one) == 1 else np.concatenate(one) for one in zip(*parts, strict=True)]
+        if order.crops_only:
+            return crop_batch(arrays[0], order.request)
+        face = self.prepare(order.request.avatar_id, order.request.colour)
+        return Nv12RectBatch(face.avatar.rect, arrays[0], arrays[1])
+
+    def alone(self, order: DrawOrder) -> Nv12RectBatch | CropBatch:
+        """One order, bucket after bucket; errors as for `render`."""
+        count, batch = self.open(order), self._engines.batch
+        frames = len(order.request.motion.motion)
+        if count is None:
+            return self._moving(order.request)
+        starts = range(0, frames, batch) if frames else range(1)
+        spans = [Span(order, start, min(start + batch, frames)) for start in starts]
+        return self.join(order, [part for span in spans for part in self.launch([span]).wait()])
+
+    def keypoints(self, face: PreparedDittoFace, motion: F32, first_frame: int) -> tuple[Tensor, Tensor]:
+        """Keypoints of source and driven face, float32 (n, 21, 3) each, on the device."""
         if not len(motion):
-            return np.zeros((0, 21, 3), np.float32), np.zeros((0, 21, 3), np.float32)
-        stitch = self._stitch if self._engines.config.flag_stitching else None
-        steps = MotionStitch(face.source, face.options, stitch, d0=_NO_OFFSET, first_frame=first_frame)
-        return steps.steps(_offset_fields(motion))
+            return torch.zeros((0, 21, 3), device=self._device), torch.zeros((0, 21, 3), device=self._device)
+        [rest] = face.at((face.rest,), first_frame, len(motion))
+        return self._follow(rest, to_device(motion, self._device))
+
+    def _follow(self, rest: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+        points = self._driven(rest, offsets)
+        assert isinstance(points, tuple)  # noqa: S101 - two outputs
+        return points[0], points[1]
+
+    def _at_rest(self, size: int) -> tuple[Tensor, Tensor]:
+        return torch.zeros(size, REST_DIM), torch.zeros(size, MOTION_DIM)
 
     def _prepare(self, avatar_id: str, colour: str) -> PreparedDittoFace:
         avatar = self._load_avatar(avatar_id)
@@ -181,85 +203,46 @@ class DittoRenderer:
             raise StaleAvatarError(avatar.avatar_id, tensors.version, engines.version)
         fits = tensors.volumes.nbytes <= self._cache_bytes * _RESIDENT_SHARE
         resident = self._source(tensors.volumes) if fits else None
-        options = StitchOptions(
-            is_image=tensors.is_image,
-            keys=IMAGE_KEYS,
-            drive_eye=engines.config.drive_eye,
-            overall=frame_control(engines.config.overall_ctrl_info),
-        )
-        canvas = open_canvas(avatar, tensors, colour)
-        return PreparedDittoFace(avatar, tensors, tensors.source_motion(), options, resident, canvas)
+        drive_eye = tensors.is_image if engines.config.drive_eye is None else engines.config.drive_eye
+        rest = to_device(rest_rows(tensors.source_motion(), drive_eye=drive_eye), self._device)
+        return PreparedDittoFace(avatar, tensors, rest, resident, open_canvas(avatar, tensors, colour))
 
-    def _crops(self, face: PreparedDittoFace, motion: F32, first_frame: int) -> Tensor:
-        source, driven = self.keypoints(face, motion, first_frame)
-        count, batch = len(face.source), self._engines.batch
-        frames = [mirror_index(first_frame + i, count) for i in range(len(motion))]
-        drawn = [torch.zeros((0, 512, 512, 3), dtype=torch.uint8)]
-        for start in range(0, len(frames), batch):
-            part = slice(start, start + batch)
-            prepared = self._prepared(face, frames[part])
-            drawn.append(self._draw(prepared, torch.from_numpy(source[part]), torch.from_numpy(driven[part])))
-        return torch.cat(drawn[1:]) if len(drawn) > 1 else drawn[0]
+    def _moving(self, request: RenderRequest) -> Nv12RectBatch:
+        """A template video's chunk: its canvas is made frame by frame on the host."""
+        face, order = self.prepare(request.avatar_id, request.colour), DrawOrder(request, crops_only=True)
+        frames, batch, first = len(request.motion.motion), self._engines.batch, request.motion.first_frame
+        drawn = [self._draw([Span(order, start, min(start + batch, frames))]) for start in range(0, frames, batch)]
+        crops = torch.cat(drawn) if drawn else torch.zeros((0, 512, 512, 3), dtype=torch.uint8)
+        return face.canvas.compose(crops, [Placed(i, Fraction(first + i)) for i in range(frames)])
 
-    def _prepared(self, face: PreparedDittoFace, frames: list[int]) -> tuple[Tensor, ...]:
-        """What these source frames contribute; one for all where the avatar is a picture."""
-        if face.resident is None:
-            return self._source(face.tensors.volumes[[0] if face.tensors.is_image else frames])
-        return face.resident if face.tensors.is_image else tuple(part[frames] for part in face.resident)
+    def _draw(self, spans: Sequence[Span]) -> Tensor:
+        """Crops uint8 (n, 512, 512, 3) of the frames of these spans, on the device."""
+        offsets, sources = list[F32](), list[tuple[Tensor, ...]]()
+        for span in spans:
+            request = span.order.request
+            face, first = self.prepare(request.avatar_id, request.colour), request.motion.first_frame + span.start
+            offsets.append(request.motion.motion[span.start : span.stop])
+            sources.append((*face.at((face.rest,), first, len(span)), *self._prepared(face, first, len(span))))
+        moved = np.concatenate(offsets)
+        if not len(moved):
+            return torch.zeros((0, 512, 512, 3), dtype=torch.uint8, device=self._device)
+        rest, *prepared = of_every_frame(sources, [len(span) for span in spans])
+        return self._crops(tuple(prepared), *self._follow(rest, to_device(moved, self._device)))
+
+    def _prepared(self, face: PreparedDittoFace, first: int, count: int) -> tuple[Tensor, ...]:
+        """What source frames contribute to `count` frames; one for all where the avatar is a picture."""
+        if face.resident is not None:
+            return face.at(face.resident, first, count)
+        return self._source(face.tensors.volumes[face.source_frames(first, count)])
 
     def _source(self, volumes: Any) -> tuple[Tensor, ...]:
         """Features on the device, with the work that depends on them alone done."""
         synthesis = self._engines.synthesis
-        uploaded = _upload(volumes, synthesis.device)
+        uploaded = to_device(np.asarray(volumes), self._device)
         return synthesis.source(uploaded) if isinstance(synthesis, SourceRuntime) else (uploaded,)
 
-    def _draw(self, prepared: tuple[Tensor, ...], source: Tensor, driven: Tensor) -> Tensor:
+    def _crops(self, prepared: tuple[Tensor, ...], source: Tensor, driven: Tensor) -> Tensor:
         synthesis = self._engines.synthesis
         if isinstance(synthesis, SourceRuntime):
             return synthesis.draw(prepared, source, driven)
         return synthesis.run(*prepared, source, driven)
-
-    def _stitch(self, source: F32, driving: F32) -> F32:
-        with torch.inference_mode():
-            stitched: F32 = self._engines.stitch(torch.from_numpy(source), torch.from_numpy(driving)).numpy()
-        return stitched
-
-
-def frame_control(info: Mapping[str, Any]) -> FrameControl:
-    """A configuration's `overall_ctrl_info` as controls of every frame.
-
-    Raises:
-        InvalidInputError: A control that is not known; it is named.
-    """
-    delta: dict[str, float] = {}
-    alpha: dict[str, float] = {}
-    delta_exp, vad_alpha = None, 1.0
-    for name, value in info.items():
-        kind, _, target = name.partition("_")
-        if name == "delta_exp":
-            delta_exp = np.asarray(value, np.float32).reshape(63)
-        elif name == "vad_alpha":
-            vad_alpha = float(value)
-        elif kind == "delta" and target in ("pitch", "yaw", "roll"):
-            delta[target] = float(value)
-        elif kind == "alpha" and target in ("pitch", "yaw", "roll", "exp", "t", "scale"):
-            alpha[target] = float(value)
-        else:
-            allowed = "delta_pitch, delta_yaw, delta_roll, alpha_<field>, delta_exp, vad_alpha"
-            raise InvalidInputError("overall_ctrl_info", name[:40], allowed)
-    return FrameControl(delta=delta, alpha=alpha, delta_exp=delta_exp, vad_alpha=vad_alpha)
-
-
-def _offset_fields(rows: F32) -> dict[str, F32]:
-    """Offsets (265,) or (n, 265) as fields; their scale is an offset too, not 1 plus one."""
-    fields = from_vector(rows)
-    fields["scale"] -= np.float32(1.0)
-    return fields
-
-
-_NO_OFFSET: Final[MotionFields] = _offset_fields(np.zeros(MOTION_DIM, np.float32))
-
-
-def _upload(volumes: Any, device: torch.device) -> Tensor:
-    """A copy on the device (mapped files are read-only, which torch does not know)."""
-    return torch.from_numpy(np.array(volumes)).to(device)

@@ -78,6 +78,11 @@ class DittoCanvas:
         """What is held beside the mapped file."""
         return 0 if self.plan is None else self.plan.nbytes
 
+    def planes(self, crops: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Luma and chroma of a picture's rectangle, one per crop, where the crops are; not for template videos."""
+        assert self.plan is not None  # noqa: S101 - the caller asked
+        return composite_nv12(crops, self.plan)
+
     def compose(
         self, crops: torch.Tensor, frames: Sequence[Placed], background: Callable[[Body], U8] | None = None
     ) -> Nv12RectBatch:

@@ -29,9 +29,10 @@ from pipeline.ditto.feature_windows import keep_frames, online_windows
 from pipeline.ditto.load import clip_settings
 from pipeline.ditto.motion_fields import from_vector
 from pipeline.ditto.motion_modes import DittoMotionModes
-from pipeline.ditto.motion_stitch import MotionStitch, StitchOptions
+from pipeline.ditto.motion_stitch import MotionStitch, StitchOptions, frame_control
+from pipeline.ditto.prepared_face import StaleAvatarError
 from pipeline.ditto.put_back import put_back
-from pipeline.ditto.renderer import DittoEngines, DittoRenderer, StaleAvatarError, frame_control
+from pipeline.ditto.renderer import DittoEngines, DittoRenderer
 from pipeline.ditto.stages import DittoStages
 from pipeline.ditto.tail import DittoTail
 from pipeline.mini.audio_features import CarryError
