@@ -37,6 +37,7 @@ from pipeline.media.audio_in import decode_audio
 from pipeline.session.behaviour import behaviour_of
 from pipeline.stages import Stages
 from pipeline.types import SAMPLE_RATE_HZ, Avatar, Nv12Canvas
+from pipeline.webrtc.helpers import Helpers
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.peer import LivePeer
 from pipeline.webrtc.sdp import TrickledCandidate
@@ -127,6 +128,7 @@ class LiveSessions:
             AVATAR_CACHE_BYTES, lambda found: 3 * found[0].canvas_rgb.nbytes
         )
         self._default_id = ""
+        self._helpers = Helpers(settings.rtc, clock=clock)
         self._log = structlog.get_logger("liveanchor.live")
         self.headroom = Headroom(
             settings.live.max_sessions,
@@ -227,6 +229,7 @@ class LiveSessions:
         for session_id in self.ids:
             await self.drain(session_id)
         await self._loops.close()
+        await self._helpers.close()
 
     async def candidates(self, session_id: str, candidates: Sequence[dict[str, Any]]) -> None:
         """See `serve_app.http.live.host.LiveHost`."""
@@ -326,6 +329,7 @@ class LiveSessions:
             on_microphone=lambda pcm, position: entry.session.feed(pcm),
             on_connected=lambda: self._client_came(entry),
             on_ended=lambda reason: entry.session.end(reason),
+            helpers=self._helpers,
         )
         log = EventLog()
         session = LiveSession(
@@ -341,7 +345,7 @@ class LiveSessions:
             MonotonicClock(),
             behaviour_of(avatar),
         )
-        viewers = Viewers(hub, settings.rtc, connect_timeout_s=settings.live.connect_timeout_s)
+        viewers = Viewers(hub, settings.rtc, connect_timeout_s=settings.live.connect_timeout_s, helpers=self._helpers)
         entry = _Entry(offer, session, hub, peer, viewers, log)
         return entry
 

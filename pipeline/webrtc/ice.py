@@ -2,22 +2,63 @@
 
 from __future__ import annotations
 
-from aiortc import RTCConfiguration, RTCIceServer
+from dataclasses import dataclass, field
+
 from aiortc.rtcicetransport import parse_stun_turn_uri
 
 from kernels.errors import InvalidInputError
-from pipeline.live.settings import IceServer, RtcSettings
+from pipeline.live.settings import RtcSettings
 
 
-def configuration(rtc: RtcSettings) -> RTCConfiguration:
-    """What aiortc is told. Without servers it asks none: its own default is a public STUN server, up to 5 s per peer.
+@dataclass(frozen=True)
+class HelperUrl:
+    """One URL of a STUN or TURN server, taken apart.
 
-    aioice uses the first STUN and the first TURN server only.
+    Attributes:
+        url: As the settings have it.
+        kind: "stun" or "turn".
+        host: Name or address.
+        port: 1..65535.
+        transport: "udp" or "tcp", how the server is reached.
+        tls: Whether it is reached through TLS.
+        username: Of a TURN server; None without one.
+        credential: Of a TURN server; None without one.
+    """
+
+    url: str
+    kind: str
+    host: str
+    port: int
+    transport: str
+    tls: bool
+    username: str | None
+    credential: str | None = field(repr=False)
+
+
+def helper_urls(rtc: RtcSettings) -> list[HelperUrl]:
+    """The servers that we can ask ourselves, in the order of the settings; STUN over TLS is for clients only.
 
     Raises:
         InvalidInputError: A URL that is neither STUN nor TURN.
     """
-    return RTCConfiguration(iceServers=[_server(server) for server in rtc.ice_servers])
+    found = []
+    for server in rtc.ice_servers:
+        for url in server.urls:
+            try:
+                parts = parse_stun_turn_uri(url)
+            except ValueError as error:
+                allowed = "stun:host:port or turn:host:port?transport=udp"
+                raise InvalidInputError("ice_servers", url, allowed) from error
+            scheme, transport = parts["scheme"], parts.get("transport", "udp")
+            if scheme == "stuns" or (scheme == "turns" and transport != "tcp"):
+                continue
+            username, credential = server.username or None, server.credential.get_secret_value() or None
+            found.append(
+                HelperUrl(
+                    url, scheme[:4], parts["host"], parts["port"], transport, scheme == "turns", username, credential
+                )
+            )
+    return found
 
 
 def link_headers(rtc: RtcSettings) -> list[str]:
@@ -31,19 +72,6 @@ def link_headers(rtc: RtcSettings) -> list[str]:
                 link += f'; username="{name}"; credential="{secret}"; credential-type="password"'
             links.append(link)
     return links
-
-
-def _server(server: IceServer) -> RTCIceServer:
-    for url in server.urls:
-        try:
-            parse_stun_turn_uri(url)
-        except ValueError as error:
-            raise InvalidInputError("ice_servers", url, "stun:host:port or turn:host:port?transport=udp") from error
-    return RTCIceServer(
-        urls=list(server.urls),
-        username=server.username or None,
-        credential=server.credential.get_secret_value() or None,
-    )
 
 
 def _quoted(text: str) -> str:

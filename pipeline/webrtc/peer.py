@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import structlog
-from aiortc import RTCPeerConnection, RTCRtpSender, RTCRtpTransceiver, RTCSessionDescription
+from aiortc import RTCConfiguration, RTCPeerConnection, RTCRtpSender, RTCRtpTransceiver, RTCSessionDescription
 from aiortc.exceptions import InvalidAccessError, InvalidStateError, OperationError
 from aiortc.sdp import candidate_from_sdp
 
@@ -16,12 +16,12 @@ from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import EndReason
 from pipeline.live.settings import RtcSettings
-from pipeline.webrtc import rtc_patches, sdp
+from pipeline.webrtc import gathering, rtc_patches, sdp
 from pipeline.webrtc.errors import NoCommonCodecError, PeerClosedError
 from pipeline.webrtc.event_channel import LABEL, EventChannel
 from pipeline.webrtc.h264_formats import H264Format
+from pipeline.webrtc.helpers import Helpers
 from pipeline.webrtc.hub import LiveHub
-from pipeline.webrtc.ice import configuration
 from pipeline.webrtc.microphone import Microphone
 from pipeline.webrtc.offer_text import MAX_CANDIDATES, usable_candidate
 from pipeline.webrtc.packets import EncodedUnit, MediaKind
@@ -57,6 +57,7 @@ class LivePeer:
         on_connected: Called once.
         on_ended: Called once when the connection ended other than by `close`; everything is freed by then.
         on_message: Gets every JSON object from the data channel.
+        helpers: The STUN and TURN servers of `rtc`, shared by the peers of a process; its own by default.
         clock: Monotonic seconds.
     """
 
@@ -71,6 +72,7 @@ class LivePeer:
         on_connected: Callable[[], None] | None = None,
         on_ended: Callable[[EndReason], None] | None = None,
         on_message: Callable[[dict[str, Any]], None] | None = None,
+        helpers: Helpers | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         rtc_patches.apply_patches()
@@ -99,7 +101,8 @@ class LivePeer:
         self._ending: asyncio.Task[None] | None = None
         self._ended = False
         self._candidates = 0
-        self._pc = RTCPeerConnection(configuration(rtc))
+        self._helpers = helpers or Helpers(rtc, clock=clock)
+        self._pc = RTCPeerConnection(RTCConfiguration(iceServers=[]))  # aiortc's own default is a public STUN server
         self._pc.on("connectionstatechange", self._state_changed)
         self._pc.on("datachannel", self._channel_opened)
 
@@ -199,7 +202,8 @@ class LivePeer:
                 self._settle(transceiver, offered.h264)
             if self._pc.sctp is not None:
                 rtc_patches.bound_channels(self._pc.sctp, self._clock)
-            with rtc_patches.port_range(self._rtc.udp_port_min, self._rtc.udp_port_max):
+            ports = gathering.port_range(self._rtc.udp_port_min, self._rtc.udp_port_max)
+            with ports, gathering.helped_by(self._helpers.ask):
                 await self._pc.setLocalDescription(await self._pc.createAnswer())
         except OperationError as error:
             got = "a further section with nothing but codecs that are unknown here"

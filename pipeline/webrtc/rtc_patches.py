@@ -5,7 +5,7 @@ Process-wide, by `apply_patches()`:
 * Retransmission remembers 1024 packets per stream, 2.6 s at 4 Mbit/s, instead of 128.
 * An answer keeps the offer's payload numbers, whatever they are: browsers go below 96 where they have many formats (RFC 3551,
   RFC 3264), and aiortc would answer with numbers of its own there.
-* UDP ports come from a range where one is set (`port_range`), and a machine without any network uses 127.0.0.1.
+* Addresses of our own are found as `gathering` says, which is a part of this.
 
 Per object, by `SenderHook`, `hook_microphone` and `bound_channels`:
 * A sender takes units that were encoded and cut into payloads once for all viewers, instead of encoding per peer.
@@ -19,14 +19,9 @@ Per object, by `SenderHook`, `hook_microphone` and `bound_channels`:
 
 from __future__ import annotations
 
-import asyncio
-import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import aiortc.rtcrtpreceiver
@@ -38,6 +33,7 @@ from aiortc.mediastreams import MediaStreamTrack
 from aiortc.rtcrtpparameters import RTCRtpCodecParameters
 from aiortc.rtcrtpsender import RTCEncodedFrame
 
+from pipeline.webrtc import gathering
 from pipeline.webrtc.flood_gate import FloodGate
 from pipeline.webrtc.packets import CLOCK_HZ, EncodedUnit
 
@@ -46,7 +42,6 @@ CONSENT_INTERVAL_S = 0.5
 CONSENT_FAILURES = 5
 RTP_HISTORY = 1024
 PAYLOAD_TYPES = range(128)
-LOOPBACK = "127.0.0.1"
 SENT_REPORTS = 16
 """Sender reports remembered for the round-trip time."""
 MASK_32 = 0xFFFFFFFF
@@ -71,6 +66,8 @@ PRIVATE_NAMES: tuple[tuple[object, str], ...] = (
     (ice, "get_host_addresses"),
     (ice, "asyncio"),
     (ice.Connection, "get_component_candidates"),
+    (ice, "server_reflexive_candidate"),
+    (ice, "relayed_candidate"),
     (ice.Connection, "query_consent"),
     (aiortc.rtp, "DYNAMIC_PAYLOAD_TYPES"),
     (aiortc.rtp, "RTP_HISTORY_SIZE"),
@@ -89,7 +86,6 @@ SENDER_FIELDS = ("_RTCRtpSender__rtp_timestamp", "_enabled", "_ssrc")
 RECEIVER_FIELDS = ("_RTCRtpReceiver__jitter_buffer",)
 CHANNEL_FIELDS = ("_advertised_rwnd", "_data_channels", "_last_received_tsn", "_sack_misordered", "_sack_needed")
 
-_port_range: ContextVar[range | None] = ContextVar("liveanchor_udp_ports", default=None)
 _applied = False
 
 
@@ -104,59 +100,7 @@ def apply_patches() -> None:
     aiortc.rtp.DYNAMIC_PAYLOAD_TYPES = PAYLOAD_TYPES
     for module in (aiortc.rtp, aiortc.rtcrtpsender):
         module.RTP_HISTORY_SIZE = RTP_HISTORY  # type: ignore[attr-defined]
-    found = ice.get_host_addresses
-    ice.get_host_addresses = lambda use_ipv4, use_ipv6: found(use_ipv4, use_ipv6) or ([LOOPBACK] if use_ipv4 else [])
-    ice.asyncio = _AsyncioWithPorts("asyncio")  # type: ignore[attr-defined]
-
-
-@contextmanager
-def port_range(first: int, last: int) -> Iterator[None]:
-    """Within it, connections of this task bind UDP ports first..last, both included; any port where both are 0."""
-    token = _port_range.set(range(first, last + 1) if first else None)
-    try:
-        yield
-    finally:
-        _port_range.reset(token)
-
-
-class _AsyncioWithPorts(ModuleType):
-    """What `aioice.ice` sees as `asyncio`. A loop cannot be patched itself: uvloop's takes no attributes."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(asyncio, name)
-
-    def get_running_loop(self) -> Any:
-        """The running loop, or one that knows the range of ports where there is one."""
-        loop, ports = asyncio.get_running_loop(), _port_range.get()
-        return loop if ports is None else _LoopWithPorts(loop, ports)
-
-
-class _LoopWithPorts:
-    def __init__(self, loop: asyncio.AbstractEventLoop, ports: range) -> None:
-        self._loop = loop
-        self._ports = ports
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loop, name)
-
-    async def create_datagram_endpoint(
-        self, factory: Callable[[], Any], local_addr: tuple[str, int], **more: Any
-    ) -> Any:
-        """As the loop's; port 0 becomes a free one of the range.
-
-        Raises:
-            OSError: No port of the range is free.
-        """
-        host, port = local_addr
-        if port:
-            return await self._loop.create_datagram_endpoint(factory, local_addr=local_addr, **more)
-        error: OSError | None = None
-        for candidate in random.sample(self._ports, len(self._ports)):
-            try:
-                return await self._loop.create_datagram_endpoint(factory, local_addr=(host, candidate), **more)
-            except OSError as refused:
-                error = refused
-        raise OSError(f"no UDP port of {self._ports[0]}..{self._ports[-1]} is free at {host}") from error
+    gathering.apply_patches()
 
 
 @dataclass

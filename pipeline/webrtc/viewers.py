@@ -9,6 +9,7 @@ from functools import partial
 from pipeline.live.contracts import EndReason
 from pipeline.live.settings import RtcSettings
 from pipeline.webrtc.errors import PeerClosedError, TooManyViewersError, UnknownViewerError
+from pipeline.webrtc.helpers import Helpers
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.peer import LivePeer
 from pipeline.webrtc.peer_stats import PeerStats
@@ -22,6 +23,7 @@ class Viewers:
         hub: What they see and hear.
         rtc: Addresses, ports, servers, and how many there may be.
         connect_timeout_s: As of `LivePeer`.
+        helpers: As of `LivePeer`.
         make_peer: Makes a peer; for tests.
     """
 
@@ -31,11 +33,13 @@ class Viewers:
         rtc: RtcSettings,
         *,
         connect_timeout_s: float = 20.0,
+        helpers: Helpers | None = None,
         make_peer: Callable[..., LivePeer] = LivePeer,
     ) -> None:
         self._hub = hub
         self._rtc = rtc
         self._connect_timeout_s = connect_timeout_s
+        self._helpers = helpers
         self._make_peer = make_peer
         self._peers: dict[str, LivePeer] = {}
         self._offers: dict[str, str] = {}
@@ -67,6 +71,7 @@ class Viewers:
             self._rtc,
             connect_timeout_s=self._connect_timeout_s,
             microphone=False,
+            helpers=self._helpers,
             on_ended=partial(self._ended, viewer_id),
         )
         self._peers[viewer_id], self._offers[viewer_id] = peer, offer_sdp

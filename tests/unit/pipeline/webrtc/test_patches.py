@@ -11,7 +11,7 @@ import aiortc.rtcrtpsender
 import pytest
 from aiortc import RTCConfiguration, RTCPeerConnection
 
-from pipeline.webrtc import rtc_patches
+from pipeline.webrtc import gathering, rtc_patches
 
 
 def test_the_releases_are_those_that_the_patches_were_written_for() -> None:
@@ -58,7 +58,7 @@ def test_a_machine_without_a_network_uses_the_loopback(monkeypatch: pytest.Monke
 async def gathered(first: int, last: int) -> list[int]:
     connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
     connection.addTransceiver("video")
-    with rtc_patches.port_range(first, last):
+    with gathering.port_range(first, last):
         await connection.setLocalDescription(await connection.createOffer())
     ports = [
         int(line.split()[5])

@@ -142,20 +142,37 @@ SERVERS = RtcSettings(
 )
 
 
-def test_no_server_is_asked_unless_configured() -> None:
-    assert ice.configuration(RtcSettings()).iceServers == []
-    servers = ice.configuration(SERVERS).iceServers
-    assert servers is not None and servers[1].credential == "geheim" and servers[0].username is None
+def test_servers_are_taken_apart() -> None:
+    assert ice.helper_urls(RtcSettings()) == []
+    stun, turn = ice.helper_urls(SERVERS)
+    assert (stun.kind, stun.host, stun.port, stun.username) == ("stun", "stun.example.org", 3478, None)
+    assert (turn.kind, turn.transport, turn.tls, turn.username, turn.credential) == (
+        "turn",
+        "udp",
+        False,
+        'u"1',
+        "geheim",
+    )
+    urls = ("stuns:a.example", "turns:b.example", "turn:c.example?transport=tcp", "turns:d.example?transport=udp")
+    found = ice.helper_urls(RtcSettings(ice_servers=(IceServer(urls=urls),)))
+    assert [(one.host, one.port, one.transport, one.tls) for one in found] == [
+        ("b.example", 5349, "tcp", True),
+        ("c.example", 3478, "tcp", False),
+    ]
 
 
 def test_clients_get_servers_with_secrets_and_nothing_else_shows_them() -> None:
     links = ice.link_headers(SERVERS)
     assert links[0] == '<stun:stun.example.org:3478>; rel="ice-server"'
     assert links[1].endswith('username="u\\"1"; credential="geheim"; credential-type="password"')
-    assert "geheim" not in repr(SERVERS) and "geheim" not in str(SERVERS)
+    assert (
+        "geheim" not in repr(ice.helper_urls(SERVERS))
+        and "geheim" not in repr(SERVERS)
+        and "geheim" not in str(SERVERS)
+    )
 
 
 def test_a_url_that_is_no_server_is_refused() -> None:
     wrong = RtcSettings(ice_servers=(IceServer(urls=("http://example.org",)),))
     with pytest.raises(InvalidInputError, match="ice_servers"):
-        ice.configuration(wrong)
+        ice.helper_urls(wrong)
