@@ -19,7 +19,7 @@ from torch import Tensor
 
 from engines.networks import build
 from engines.networks.rife.ifnet import LAYOUTS, IFNet
-from engines.weights.file import WeightsFileError, load_strictly, tensors_sha256, write_weights
+from engines.weights.file import WeightsFileError, load_strictly
 from engines.weights.torch_file import read_torch_file
 
 FAMILY: Final = "rife"
@@ -69,24 +69,6 @@ def build_flownet(flownet: Flownet) -> IFNet:
         raise WeightsFileError(str(flownet.path), "", f"rife/{flownet.version} is no interpolation network")
     load_strictly(network, flownet.tensors, flownet.path)
     return network.requires_grad_(False)
-
-
-def convert_flownet(source: Path, target: Path) -> Flownet:
-    """Write a checkpoint's network as a safetensors file of ours, float32 as it came, extras left out.
-
-    Args:
-        source: As for `read_flownet`.
-        target: A `.safetensors` file; `engines.weights.file.read_weights` reads it.
-
-    Raises:
-        WeightsFileError: As for `read_flownet`.
-    """
-    flownet = read_flownet(source)
-    digest = tensors_sha256(flownet.tensors)
-    version = f"{flownet.version}+{digest[:8]}"
-    network = f"rife/{flownet.version}"
-    write_weights(target, flownet.tensors, family=FAMILY, network=network, config={}, version=version, half=False)
-    return flownet
 
 
 def _content(path: Path) -> object:

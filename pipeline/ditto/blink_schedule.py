@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Sequence
-from itertools import cycle
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,57 +10,23 @@ from pipeline.session.blink_cue import hashed_uniform
 
 BLINK_FRAMES = 15
 OPEN_FRAMES_RANGE = (60, 100)
-DEFAULT_LENGTH = 3000
 FIRST_RANDOM_BLINK = 35
 _JITTER = (OPEN_FRAMES_RANGE[1] - OPEN_FRAMES_RANGE[0]) // 2
 _MEAN_PERIOD = sum(OPEN_FRAMES_RANGE) // 2 + BLINK_FRAMES
 _STREAM = 300
 
 
-def blink_schedule(frames: int, open_frames: int | Sequence[int], rng: random.Random) -> list[int]:
-    """Index into the 15-frame blink for every frame; 0 = open.
-
-    Args:
-        frames: Length of the clip; -1 = unknown, a schedule of 3000 frames is made and repeated.
-        open_frames: Frames between blinks: -1 none, 0 random 60..100, an int, or a sequence that is cycled.
-        rng: Source of the random gaps.
-
-    Returns:
-        List of `frames` numbers 0..14.
-    """
-    length = DEFAULT_LENGTH if frames == -1 else frames
-    schedule = [0] * length
-    if open_frames == -1:
-        return schedule
-    gaps = _gaps(open_frames, rng)
-    position = next(gaps)
-    last_gap = next(gaps) if isinstance(open_frames, int) else open_frames[-1]
-    end = length - max(last_gap, BLINK_FRAMES)
-    while position <= end:
-        schedule[position : position + BLINK_FRAMES] = range(BLINK_FRAMES)
-        position += BLINK_FRAMES + next(gaps)
-    return schedule
-
-
-def _gaps(open_frames: int | Sequence[int], rng: random.Random) -> Iterator[int]:
-    """Endless gaps between blinks."""
-    if isinstance(open_frames, int):
-        while True:
-            yield open_frames or rng.randint(*OPEN_FRAMES_RANGE)
-    yield from cycle(open_frames)
-
-
 def blink_indices(seed: int, first_frame: int, frames: int, open_frames: int | Sequence[int] = 0) -> list[int]:
     """Index into the 15-frame blink for frames of a live session: a function of (seed, frame index) alone.
 
-    Unlike `blink_schedule` it needs no list, so any replica answers for any stretch. Random gaps are 60 to 100 frames, as there;
-    the first blink comes after 35 to 55 frames, not after 60 to 100, so that short speech blinks too.
+    Unlike the reference's schedule it needs no list, so any replica answers for any stretch. Random gaps are 60 to 100 frames, as
+    there; the first blink comes after 35 to 55 frames, not after 60 to 100, so that short speech blinks too.
 
     Args:
-        seed: Of the session.
+        seed: The session's seed.
         first_frame: Index of the first frame; frames before 0 have open eyes.
         frames: How many.
-        open_frames: As for `blink_schedule`.
+        open_frames: Frames between blinks: -1 none, 0 random, an int, or a sequence that is cycled.
     """
     indices = first_frame + np.arange(frames, dtype=np.int64)
     if isinstance(open_frames, int) and open_frames == -1:

@@ -1,6 +1,6 @@
 """Stage `motion_diffusion` of Ditto for files: the reference's `offline` and `compat` motion as stateless calls.
 
-`pipeline.ditto.whole_clip` makes the same motion in one go. Here the rows of a clip come in any number of calls, everything between
+The reference makes a clip's motion in one go. Here the rows of a clip come in any number of calls, everything between
 two calls lies in the carry, and frames come out as soon as no later window changes them: `offline` gives its first 69 frames after
 one window (3.2 s of speech) and 70 with every further one.
 """
@@ -226,7 +226,7 @@ class DittoClipMotion:
         return self._offsets(carry, motion, d0), replace(self._after(carry, track, done), d0=d0, next_frame=stop)
 
     def _compat(self, carry: DittoClipCarry, track: MotionTrack) -> tuple[F32, DittoClipCarry]:
-        """As `OnlineMotion` emits: nothing of the first window, then the new frames of each; what is left at the end."""
+        """Emit as the reference's online worker: nothing of the first, the new frames of later ones, the rest at the end."""
         done = not self._is_filled(carry)
         if carry.track.windows == 0:
             motion, d0 = _NO_FRAMES, track.read(0, 1)[0]

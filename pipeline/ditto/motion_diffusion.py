@@ -1,6 +1,6 @@
 """Stage `motion_diffusion` of Ditto, live: feature rows -> motion offsets, one 80-frame window per hop, nothing held back.
 
-What `low_latency` does differently from the reference's online worker (`pipeline.ditto.motion_windows.OnlineMotion` is that one):
+What `low_latency` does differently from the reference's online worker:
 
 * The silent first window is sampled at set-up, before any audio; its first frame is d0.
 * A window shows its new frames at once. They cannot be blended with a later window's, so the join is fused from one side: what the

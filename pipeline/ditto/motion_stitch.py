@@ -54,7 +54,7 @@ class StitchOptions:
         keys: Fields that are driven, or field -> weight; None = the default of the avatar's kind.
         drive_eye: Whether eyes are driven; None = yes for a picture, no for a video.
         delta_eye: (15, 63), the canned blink; None lets the driving motion move the eyes.
-        blinks: Index into `delta_eye` per frame, repeated; see `blink_schedule`.
+        blinks: Index into `delta_eye` per frame, repeated; from `pipeline.ditto.blink_schedule`.
         character_scale: Scale of the reference character whose motion this is; None = the avatar's own.
         fade_type: "d0" fades to the first driven frame, "s" to the source, "" not at all.
         fade_keys: Fields that fade.

@@ -19,11 +19,11 @@ from pipeline.avatars.face_crop import fit_canvas
 from pipeline.avatars.portrait import DEFAULT_LIMITS, PortraitLimits, decode_portrait
 from pipeline.avatars.portrait_errors import PortraitError
 from pipeline.ditto.avatar_tensors import FAMILY, DittoTensors, pack_motion_rows
+from pipeline.ditto.blend_mask import blend_mask
 from pipeline.ditto.crop_geometry import CropMatrices, crop_matrices, face_square, transform_points
 from pipeline.ditto.eye_state import eye_ball, eye_open, with_irises
 from pipeline.ditto.face_landmarks import FaceLandmarker, FoundFace
 from pipeline.ditto.motion_fields import smooth_fields
-from pipeline.ditto.put_back import blend_mask
 from pipeline.ditto.speaker import make_speaker
 from pipeline.ditto.template_video import DEFAULT_MAX_FRAMES, template_frames
 from pipeline.types import CROP_SIZE, Avatar, FaceRect

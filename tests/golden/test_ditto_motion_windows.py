@@ -15,8 +15,9 @@ from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.ditto.condition import Condition, emotion_sequence
 from pipeline.ditto.motion_fields import mirror_index, to_vector
-from pipeline.ditto.motion_windows import OnlineMotion, Sampler, WindowSettings, offline_motion
+from pipeline.ditto.motion_windows import Sampler, WindowSettings
 from tests.golden.support import FILL, SALT, filled, golden, motion_info, normal
+from tests.support.reference_motion import OnlineMotion, offline_motion
 
 MAX_ERROR = 1e-5
 RESET = {"reset_every": 1, "reset_keeps": (0, 202)}

@@ -10,13 +10,15 @@ import pytest
 
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
+from pipeline.ditto.blend_mask import blend_mask
 from pipeline.ditto.condition import Condition, emotion_sequence
 from pipeline.ditto.crop_geometry import crop_matrices, face_square, transform_points
 from pipeline.ditto.eye_state import eye_ball, eye_open
-from pipeline.ditto.feature_windows import keep_frames, offline_features, online_windows
+from pipeline.ditto.feature_windows import keep_frames
 from pipeline.ditto.motion_fields import mirror_index, to_vector
-from pipeline.ditto.put_back import blend_mask, put_back
 from tests.golden.support import FILL, SALT, golden, motion_info
+from tests.support.put_back import put_back
+from tests.support.reference_features import offline_features, online_windows
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ import torch
 
 from engines.networks import build
 from engines.rife import Interpolator, load_interpolator
-from engines.rife.flownet import build_flownet, convert_flownet, read_flownet
+from engines.rife.flownet import build_flownet, read_flownet
 from engines.rife.sources import EMBEDDED_FILE, embedded_folder, find_network
 from engines.weights.content import check_content
 from engines.weights.errors import WeightsDownloadError, WeightsError
-from engines.weights.file import WeightsFileError, build_network, read_weights
+from engines.weights.file import WeightsFileError
 from engines.weights.home import weights_dir
 from engines.weights.inventory import weights_status
 from engines.weights.pull import import_weights, pull
@@ -113,16 +113,6 @@ def test_every_fault_names_the_file(tmp_path: Path) -> None:
     poisoned["module.block0.conv0.0.0.bias"][3] = float("nan")
     with pytest.raises(WeightsFileError, match=r"block0\.conv0\.0\.0\.bias.*NaN"):
         read_flownet(write(path, poisoned))
-
-
-def test_conversion_loses_nothing(tmp_path: Path) -> None:
-    source = write(tmp_path / "flownet.pkl", state_of("4.25"))
-    convert_flownet(source, tmp_path / "flownet.safetensors")
-    weights = read_weights(tmp_path / "flownet.safetensors", family="rife", network="rife/4.25")
-    assert weights.version.startswith("4.25+")
-    made = build_network(weights).state_dict()
-    assert all(torch.equal(made[key], value) for key, value in read_flownet(source).tensors.items())
-    assert read_flownet(tmp_path / "flownet.safetensors").version == "4.25"
 
 
 def test_pulled_weights_come_first_and_a_missing_version_says_how_to_get_it(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -20,7 +19,6 @@ from engines.networks import build
 from engines.networks.ditto.decoder import SpadeDecoder
 from engines.networks.ditto.warp_network import WarpNetwork
 from engines.tensorrt import load as load_module
-from engines.tensorrt import quantise
 from engines.tensorrt.build import BuildSettings, build_plan, profile_of
 from engines.tensorrt.catalogue import CATALOGUE, EngineSpec, spec_of
 from engines.tensorrt.errors import EngineBuildError, EngineExportError, TensorRtMissingError
@@ -29,7 +27,6 @@ from engines.tensorrt.hubert import find_hubert_plan, read_hubert
 from engines.tensorrt.library import Library, find_library
 from engines.tensorrt.load import EngineSettings, cached_plan, find_plan, load_or_build
 from engines.tensorrt.networks import network_of, random_weights
-from engines.tensorrt.quantise import find_fp8_plan, fp8_spec, quantise_fp8
 from engines.tensorrt.target import choose_target
 from engines.tensorrt.verify import compare
 from kernels.errors import InvalidInputError
@@ -201,63 +198,6 @@ def test_a_file_that_is_not_hubert_is_refused(library: Library, tmp_path: Path) 
         read_hubert(path)
     with pytest.raises(EngineExportError, match="usable"):
         read_hubert(tmp_path / "missing.onnx")
-
-
-def test_fp8_says_what_is_missing() -> None:
-    graph = export(TINY, Tiny())
-    with pytest.raises(EngineExportError, match="calibration"):
-        quantise_fp8(TINY, graph, [])
-    try:
-        import modelopt  # noqa: F401 - only whether it is there
-    except ImportError:
-        with pytest.raises(EngineExportError, match="nvidia-modelopt"):
-            quantise_fp8(TINY, graph, [TINY.random_inputs(1)])
-    assert fp8_spec(TINY).name == "test/tiny-fp8"
-
-
-def _stand_in_for_modelopt(monkeypatch: pytest.MonkeyPatch, *, does: bool) -> list[dict[str, Any]]:
-    """Puts one quantise / dequantise pair (int8, which any library builds) in front of the convolution."""
-    calls: list[dict[str, Any]] = []
-
-    def quantize(*, onnx_path: str, output_path: str, **options: Any) -> None:
-        import numpy as np
-        import onnx
-        from onnx import helper, numpy_helper
-
-        calls.append(options)
-        model = onnx.load(onnx_path)
-        if does:
-            scale, zero = np.array(0.01, np.float16), np.array(0, np.int8)
-            model.graph.initializer.extend([numpy_helper.from_array(scale, "s"), numpy_helper.from_array(zero, "z")])
-            pair = [
-                helper.make_node("QuantizeLinear", ["image", "s", "z"], ["q"]),
-                helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
-            ]
-            conv = next(node for node in model.graph.node if node.op_type == "Conv")
-            conv.input[0] = "d"
-            nodes = [*pair, *model.graph.node]
-            model.graph.ClearField("node")
-            model.graph.node.extend(nodes)
-            model.opset_import[0].version = 19  # float16 scales
-        onnx.save(model, output_path)
-
-    monkeypatch.setattr(quantise, "_import_modelopt", lambda engine: (quantize, __import__("onnx")))
-    return calls
-
-
-def test_a_quantised_graph_is_built(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = _stand_in_for_modelopt(monkeypatch, does=True)
-    calibration = [TINY.random_inputs(2, seed=seed) for seed in range(3)]
-    plan = find_fp8_plan(TINY, Tiny(), calibration, library, elsewhere(), EngineSettings(folder=tmp_path))
-    assert plan.built and plan.spec.name == "test/tiny-fp8"
-    assert calls[0]["quantize_mode"] == "fp8"
-    assert calls[0]["calibration_data"]["image"].shape == (6, 3, 8, 8)
-
-
-def test_a_graph_in_which_nothing_was_quantised_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    _stand_in_for_modelopt(monkeypatch, does=False)
-    with pytest.raises(EngineExportError, match="nothing"):
-        quantise_fp8(TINY, export(TINY, Tiny()), [TINY.random_inputs(1)])
 
 
 @pytest.mark.gpu

@@ -11,13 +11,12 @@ from torch import Tensor, nn
 
 from engines.networks import build
 from engines.networks.lmdm import Lmdm
-from engines.networks.rife.ifnet import IFNet
 from engines.tensorrt.catalogue import CATALOGUE, EngineSpec, Port, engine_names, spec_of
 from engines.tensorrt.errors import EngineExportError, UnknownEngineError
 from engines.tensorrt.export import OPSET, check_graph, export
 from engines.tensorrt.load import source_digest
 from engines.tensorrt.modules import LmdmStep, PackedMotionExtractor, in_type, step_inputs, unpack_motion
-from engines.tensorrt.networks import network_of, random_weights, rife_block
+from engines.tensorrt.networks import network_of, random_weights
 from kernels.errors import InvalidInputError
 from tests.support.require import missing
 from tests.support.tensorrt import TINY, Tiny
@@ -168,20 +167,6 @@ def test_motion_is_packed_and_unpacked(one_thread: None) -> None:
     with torch.inference_mode():
         for got, expected in zip(unpack_motion(PackedMotionExtractor(extractor)(image)), extractor(image), strict=True):
             torch.testing.assert_close(got, expected)
-
-
-def test_rife_blocks_as_engines_run_them_give_the_network(one_thread: None) -> None:
-    from engines.runtimes.torch import TorchRuntime
-    from engines.tensorrt.adapters import RuntimeIFNet
-
-    for version in ("4.9", "4.25"):
-        network = build(f"rife/{version}")
-        assert isinstance(network, IFNet)
-        rebuilt = RuntimeIFNet(network, lambda index, of=network: TorchRuntime(copy.deepcopy(rife_block(of, index))))
-        torch.manual_seed(5)
-        first, second = torch.rand(1, 3, 64, 64), torch.rand(1, 3, 64, 64)
-        with torch.inference_mode():
-            torch.testing.assert_close(rebuilt(first, second), network(first, second), atol=1e-6, rtol=1e-5)
 
 
 def test_rotation_frequencies_stay_float32() -> None:

@@ -81,19 +81,6 @@ def test_an_axis_of_one_pixel_has_that_pixel_everywhere(size: tuple[int, int]) -
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_warp_of_both_sides_equals_the_formula(device: str) -> None:
-    from kernels.sampling.backward_warp_triton import warp_pair
-
-    first, second = sides(2, 11, 19, device)
-    flow = torch.randn(2, 11, 19, 4, device=device) * 6
-    for got, side, at in zip(warp_pair(first, second, flow), (first, second), (0, 2), strict=True):
-        wanted = backward_warp(side.permute(0, 3, 1, 2), flow[..., at : at + 2].permute(0, 3, 1, 2))
-        assert_close(got, wanted.permute(0, 2, 3, 1), 2e-5)
-    with pytest.raises(ShapeError, match="flow"):
-        warp_pair(first, second, flow[:1].contiguous())
-
-
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("ups", "channels", "sub", "scale"),
     [((), 8, 4, 2), ((4, 2), 16, 4, 1), ((4, 2, 1), 8, 2, 2), ((8, 4), 16, 4, 4)],

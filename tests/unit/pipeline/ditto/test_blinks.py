@@ -5,7 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from pipeline.ditto.blink_schedule import BLINK_FRAMES, blink_indices, blink_schedule
+from pipeline.ditto.blink_schedule import BLINK_FRAMES, blink_indices
+from tests.support.blink_schedule import blink_schedule
 
 
 def starts(indices: list[int]) -> list[int]:

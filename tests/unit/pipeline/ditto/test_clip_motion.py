@@ -24,11 +24,11 @@ from pipeline.ditto.clip_motion import (
 from pipeline.ditto.condition import emotion_sequence
 from pipeline.ditto.motion_windows import WindowSettings
 from pipeline.ditto.speaker import Speaker
-from pipeline.ditto.whole_clip import WholeClipMotion
 from pipeline.mini.audio_features import CarryError
 from pipeline.types import FeatureRows
 from tests.golden.support import FILL, SALT
 from tests.support.ditto_motion import FormulaModel, speaker
+from tests.support.whole_clip import WholeClipMotion
 from tests.unit.pipeline.ditto.test_stages import encode_all
 
 ONLINE: dict[str, Any] = {"overlap_v2": 70, "fix_kp_cond": 1, "fix_kp_cond_dim": (0, 202)}

@@ -16,10 +16,10 @@ from kernels.errors import InvalidInputError
 from pipeline.config import FileMotion, SessionSettings
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.stages import DittoStages
-from pipeline.ditto.whole_clip import WholeClipMotion
 from pipeline.session.clip_motion import clip_motion, clip_start
 from tests.support.ditto_avatar import still_avatar
 from tests.support.ditto_motion import FormulaModel, speaker
+from tests.support.whole_clip import WholeClipMotion
 from tests.unit.pipeline.ditto.test_stages import LIVE, encode_all, rendered, stages, tone
 
 

@@ -37,7 +37,6 @@ from pipeline.ditto.load import (
 )
 from pipeline.ditto.registration import make_avatar
 from pipeline.ditto.stages import load_stages
-from pipeline.ditto.whole_clip import WholeClipMotion
 from pipeline.session.clip_motion import clip_motion, clip_start
 from pipeline.session.frames import clip_batches
 from pipeline.types import Avatar, FeatureRows, Nv12RectBatch
@@ -45,6 +44,7 @@ from serve_app.cli.app import app
 from tests.support.ditto_avatar import drawn_face
 from tests.support.ditto_folder import write_folder
 from tests.support.faces import face_weights, presenter
+from tests.support.whole_clip import WholeClipMotion
 
 STEPS = 2
 

@@ -21,7 +21,6 @@ from pipeline.avatars.store import AvatarStore
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.crop_geometry import MESH_BOX, crop_matrices, face_square, transform_points
 from pipeline.ditto.face_landmarks import FaceLandmarker
-from pipeline.ditto.put_back import put_back
 from pipeline.ditto.registration import crop_rect, make_avatar, register_picture, register_template_video
 from pipeline.ditto.template_video import template_frames
 from pipeline.session.behaviour import MINI, behaviour_of
@@ -29,6 +28,7 @@ from pipeline.types import FaceRect
 from tests.golden.support import motion_info
 from tests.support.ditto_avatar import drawn_face, source_models, still_avatar, video_avatar
 from tests.support.faces import face_mesh, presenter
+from tests.support.put_back import put_back
 
 
 def test_a_picture_s_bundle_holds_what_the_renderer_needs(tmp_path: Path) -> None:

@@ -25,13 +25,12 @@ from pipeline.config import FileMotion, RifeSettings, SessionSettings, SilenceSe
 from pipeline.ditto.audio_features import DittoAudioFeatures, silence_rows
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.clip_motion import ClipMode, DittoClipMotion
-from pipeline.ditto.feature_windows import keep_frames, online_windows
+from pipeline.ditto.feature_windows import keep_frames
 from pipeline.ditto.load import clip_settings
 from pipeline.ditto.motion_fields import from_vector
 from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.motion_stitch import MotionStitch, StitchOptions, frame_control
 from pipeline.ditto.prepared_face import StaleAvatarError
-from pipeline.ditto.put_back import put_back
 from pipeline.ditto.renderer import DittoEngines, DittoRenderer
 from pipeline.ditto.stages import DittoStages
 from pipeline.ditto.tail import DittoTail
@@ -47,6 +46,8 @@ from pipeline.types import AudioChunk, Avatar, FeatureRows, MotionChunk, Nv12Rec
 from tests.golden.support import FILL, SALT, filled, motion_info
 from tests.support.ditto_avatar import still_avatar, video_avatar
 from tests.support.ditto_motion import FormulaModel, settings, stage
+from tests.support.put_back import put_back
+from tests.support.reference_features import online_windows
 
 KERNEL = FILL.normal("stages/kernel", (1024,), SALT, 1.0)
 

@@ -17,10 +17,12 @@ from kernels.errors import InvalidInputError
 from pipeline.ditto.audio_features import EncodeAll, silence_rows
 from pipeline.ditto.blink_schedule import blink_indices
 from pipeline.ditto.condition import Condition, emotion_sequence
-from pipeline.ditto.feature_windows import HOP_FRAMES, keep_frames, offline_features, online_windows
-from pipeline.ditto.motion_windows import SEQ_FRAMES, OnlineMotion, Sampler, WindowSettings, offline_motion
+from pipeline.ditto.feature_windows import HOP_FRAMES, keep_frames
+from pipeline.ditto.motion_windows import SEQ_FRAMES, Sampler, WindowSettings
 from pipeline.ditto.speaker import Speaker, to_offsets
 from pipeline.types import SAMPLES_PER_FRAME
+from tests.support.reference_features import offline_features, online_windows
+from tests.support.reference_motion import OnlineMotion, offline_motion
 
 
 class WholeClipMotion:
