@@ -25,7 +25,8 @@ DEPLOYMENT_NAMES = {
 """Settings field -> name of the Ray Serve deployment."""
 
 AFFINITY_ROUTER = "deployments.graph.avatar_router:AvatarRouter"
-GPU_POLICY = "deployments.graph.scaling:as_many_as_fit"
+SCALING_POLICY = "deployments.graph.scaling:whole_sets"
+"""Of the whole application, in YAML; `build_app` cannot name it."""
 
 
 class BatchSettings(Settings):
@@ -156,7 +157,7 @@ class DeploymentSettings(Settings):
 
     def serve_options(self) -> dict[str, Any]:
         """As Ray Serve spells them, in a deployment's options and in YAML alike."""
-        policy = {"policy": {"policy_function": GPU_POLICY}} if self.num_gpus > 0 else {}
+        per_node = {"max_replicas_per_node": 1} if self.num_gpus > 0 else {}  # a node has one GPU, a GPU one set
         return {
             "ray_actor_options": {"num_cpus": self.num_cpus, "num_gpus": self.num_gpus},
             "autoscaling_config": {
@@ -166,8 +167,8 @@ class DeploymentSettings(Settings):
                 "upscale_delay_s": self.upscale_delay_s,
                 "downscale_delay_s": self.downscale_delay_s,
                 "look_back_period_s": self.look_back_period_s,
-                **policy,
             },
+            **per_node,
             "max_ongoing_requests": self.max_ongoing_requests,
             "max_queued_requests": self.max_queued_requests,
             "backpressure_config": {"status_code": 503, "retry_after_s": self.retry_after_s},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from kernels.errors import InvalidInputError
 from serve_app.cli.console import existing_file, stderr, stdout, waiting
 
 if TYPE_CHECKING:
@@ -28,18 +29,26 @@ def serve(
         Path | None,
         typer.Option(help="YAML with settings, as serve_config.yaml has under args:; LIVEANCHOR_... variables win."),
     ] = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option(
+            help="GPUs of a cluster that is started here: all (where nothing is said), how many, or indices such as 0,2."
+        ),
+    ] = None,
 ) -> None:
     """Serve talking heads over HTTP until interrupted.
 
     Uses the Ray cluster that RAY_ADDRESS names or that runs on this machine;
     where there is none, starts one that ends with this command (Ctrl-C, exit
-    code 0). GPU shares are set where the cluster has GPUs. Prints the address,
+    code 0), with a Ray node per GPU, so that every GPU has a whole set of
+    stages. GPU shares are set where the cluster has GPUs. Prints the address,
     where the logs are, and the commands for state and end.
 
     Example: liveanchor serve --host 0.0.0.0 --port 8000
     """
     from engines.weights.home import liveanchor_home
     from serve_app.cluster.checks import check_port_is_free, refuse_takeover
+    from serve_app.cluster.gpu_nodes import choose_gpus, visible_gpus
     from serve_app.cluster.own import connected, details, private, submit, wait_until_running
     from serve_app.config.declare import fit_to, serve_document, write_document
     from serve_app.config.settings import load_config
@@ -50,10 +59,15 @@ def serve(
         if cluster is None:
             check_port_is_free(host, port)
             status.update(Text("starting Ray"))
-            cluster = stack.enter_context(private())
+            found = visible_gpus()
+            cluster = stack.enter_context(private(choose_gpus(gpus, found) if gpus is not None else found))
         else:
+            if gpus is not None:
+                raise InvalidInputError(
+                    "--gpus", gpus, "nothing: a Ray cluster runs here already, with nodes of its own"
+                )
             refuse_takeover(details(cluster), host, port)
-        document = serve_document(fit_to(settings, cluster.gpus), host, port)
+        document = serve_document(fit_to(settings, cluster.gpus), host, port, one_proxy=cluster.owned)
         kept = write_document(document, liveanchor_home() / "serve")
         submit(cluster, document)
         url = wait_until_running(cluster, START_S, lambda text: status.update(Text(text)))
@@ -80,7 +94,8 @@ def watch(cluster: Cluster, stop: threading.Event, every_s: float = WATCH_S) -> 
     Raises:
         ServiceFailedError: The application, or Ray itself, is gone, `PATIENCE` times in a row.
     """
-    from serve_app.cluster.own import ServiceFailedError, details
+    from serve_app.cluster.errors import ServiceFailedError
+    from serve_app.cluster.own import details
     from serve_app.cluster.status import is_deployed
 
     times = 0

@@ -8,16 +8,18 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from kernels.errors import LiveAnchorError, first_line
+from kernels.errors import first_line
 from serve_app.cluster.address import ADDRESS_ENV, Address, answers, find_address
+from serve_app.cluster.errors import ServiceFailedError
+from serve_app.cluster.gpu_nodes import OBJECT_STORE_BYTES, further_nodes, living_nodes, only_gpu
 from serve_app.cluster.signals import sigterm_kept
 from serve_app.cluster.status import progress, reason, service_url, status
 from serve_app.config.declare import APP_NAME
@@ -25,28 +27,9 @@ from serve_app.config.declare import APP_NAME
 _log = structlog.get_logger(__name__)
 
 MIN_CPUS = 2
-OBJECT_STORE_BYTES = 512 * 2**20
 POLL_S = 0.25
 QUIET_PORTS = range(20_000, 32_000)
 """Ray's workers take 10002 to 19999, Linux gives away 32768 to 60999: a port of theirs may be gone when it is wanted."""
-
-
-class ServiceFailedError(LiveAnchorError):
-    """The service did not come up, or went away.
-
-    Args:
-        reason: What Ray Serve said.
-    """
-
-    code = "service_failed"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        """One line with the reason."""
-        return f"the service is not running: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -130,17 +113,26 @@ def _nobody_answers() -> ServiceFailedError:
 
 
 @contextmanager
-def private() -> Iterator[Cluster]:
-    """A cluster of our own on this machine, beside any other; it ends with the block."""
+def private(gpus: Sequence[str] = ()) -> Iterator[Cluster]:
+    """A cluster of our own on this machine, beside any other; it ends with the block.
+
+    Args:
+        gpus: GPUs to use, one Ray node each, as `CUDA_VISIBLE_DEVICES` spells them; one node with all that Ray finds where empty.
+
+    Raises:
+        ServiceFailedError: A node did not come up.
+    """
     _set_up_environment()
     import ray
 
-    with sigterm_kept():
-        context = _start()
-    try:
+    cpus = max(MIN_CPUS, (os.cpu_count() or 1) // max(1, len(gpus)))
+    with ExitStack() as stack, _importable():
+        with sigterm_kept(), only_gpu(gpus[0]) if gpus else nullcontext():
+            context = _start(cpus, 1 if gpus else None)
+        stack.callback(ray.shutdown)
+        if len(gpus) > 1:
+            stack.enter_context(further_nodes(context.address_info["gcs_address"], gpus[1:], cpus, living_nodes))
         yield _described(context, owned=True)
-    finally:
-        ray.shutdown()
 
 
 def _set_up_environment() -> None:
@@ -159,20 +151,20 @@ def _described(context: Any, owned: bool) -> Cluster:
     return Cluster(f"http://{context.dashboard_url}" if context.dashboard_url else "", owned, gpus, logs)
 
 
-def _start() -> Any:
+def _start(cpus: int, gpus: int | None) -> Any:
     import ray
 
-    with _importable():
-        return ray.init(
-            address="local",
-            num_cpus=max(MIN_CPUS, os.cpu_count() or 1),
-            object_store_memory=OBJECT_STORE_BYTES,
-            include_dashboard=True,
-            dashboard_port=free_port(),
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            namespace=APP_NAME,
-        )
+    return ray.init(
+        address="local",
+        num_cpus=cpus,
+        num_gpus=gpus,
+        object_store_memory=OBJECT_STORE_BYTES,
+        include_dashboard=True,
+        dashboard_port=free_port(),
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        namespace=APP_NAME,
+    )
 
 
 @contextmanager

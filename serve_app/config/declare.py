@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES
+from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES, SCALING_POLICY
 from serve_app.config.settings import AppConfig
 
 APP_NAME = "liveanchor"
@@ -15,24 +16,36 @@ GPU_SHARES = {"audio_features": 0.15, "motion_diffusion": 0.3, "renderer": 0.4, 
 """What one replica of each stage reserves; together one GPU."""
 
 
-def with_gpu_shares(config: AppConfig) -> AppConfig:
-    """The same configuration with a GPU share for every stage that has none yet."""
+HOSTS_PER_GPU: Final = 3
+"""A GPU serves some 14 to 16 speaking sessions, a `SessionHost` process six."""
+
+
+def with_gpu_shares(config: AppConfig, gpus: float = 1.0) -> AppConfig:
+    """The same configuration with a GPU share for every stage that has none yet, and room for one set of stages per GPU."""
+    most = math.floor(gpus)
     stages = {
-        name: one.model_copy(update={"num_gpus": GPU_SHARES[name]})
+        name: one.model_copy(
+            update={
+                "num_gpus": one.num_gpus or GPU_SHARES[name],
+                "max_replicas": max(most, one.max_replicas, one.min_replicas),
+            }
+        )
         for name, one in config.deployments.by_name().items()
-        if name in GPU_SHARES and one.num_gpus == 0
+        if name in GPU_SHARES
     }
+    hosts = config.deployments.session_host
+    stages["session_host"] = hosts.model_copy(update={"max_replicas": max(HOSTS_PER_GPU * most, hosts.max_replicas)})
     return config.model_copy(update={"deployments": config.deployments.model_copy(update=stages)})
 
 
 def fit_to(config: AppConfig, gpus: float) -> AppConfig:
     """Shares of GPUs where the cluster has any, none where it has not."""
     if gpus > 0 and config.models.device != "cpu":
-        return with_gpu_shares(config)
+        return with_gpu_shares(config, gpus)
     return config.model_copy(update={"deployments": config.deployments.without_gpus()})
 
 
-def serve_document(config: AppConfig, host: str, port: int) -> dict[str, Any]:
+def serve_document(config: AppConfig, host: str, port: int, one_proxy: bool = False) -> dict[str, Any]:
     """The document, as plain values.
 
     Args:
@@ -40,6 +53,7 @@ def serve_document(config: AppConfig, host: str, port: int) -> dict[str, Any]:
             rest is the application's `args`.
         host: Address that HTTP listens on.
         port: Port that HTTP listens on.
+        one_proxy: Whether only the head listens: the nodes of one machine would ask for the same port.
     """
     args = config.model_dump(mode="json", exclude_defaults=True, exclude={"deployments"})
     deployments = []
@@ -49,7 +63,7 @@ def serve_document(config: AppConfig, host: str, port: int) -> dict[str, Any]:
             options["request_router_config"] = {"request_router_class": AFFINITY_ROUTER}
         deployments.append(options)
     return {
-        "proxy_location": "EveryNode",
+        "proxy_location": "HeadOnly" if one_proxy else "EveryNode",
         "http_options": {"host": host, "port": port},
         "logging_config": {"encoding": "JSON", "enable_access_log": True},
         "applications": [
@@ -57,6 +71,7 @@ def serve_document(config: AppConfig, host: str, port: int) -> dict[str, Any]:
                 "name": APP_NAME,
                 "route_prefix": "/",
                 "import_path": IMPORT_PATH,
+                "autoscaling_policy": {"policy_function": SCALING_POLICY},
                 "args": args,
                 "deployments": deployments,
             }

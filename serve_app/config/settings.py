@@ -143,10 +143,16 @@ class DeploymentsSettings(Settings):
         graceful_shutdown_timeout_s=3660.0,
         max_surge_percent=100,
     )
-    audio_features: DeploymentSettings = DeploymentSettings(num_cpus=0.1, max_replicas=2, target_ongoing_requests=8)
-    motion_diffusion: DeploymentSettings = DeploymentSettings(num_cpus=0.2, max_replicas=2, target_ongoing_requests=4)
-    renderer: DeploymentSettings = DeploymentSettings(num_cpus=0.3, max_replicas=2, target_ongoing_requests=6)
-    rife: DeploymentSettings = DeploymentSettings(num_cpus=0.1, min_replicas=0)
+    audio_features: DeploymentSettings = DeploymentSettings(
+        num_cpus=0.1, max_replicas=2, target_ongoing_requests=8, health_check_period_s=1.0
+    )
+    motion_diffusion: DeploymentSettings = DeploymentSettings(
+        num_cpus=0.2, max_replicas=2, target_ongoing_requests=4, health_check_period_s=1.0
+    )
+    renderer: DeploymentSettings = DeploymentSettings(
+        num_cpus=0.3, max_replicas=2, target_ongoing_requests=6, health_check_period_s=1.0
+    )
+    rife: DeploymentSettings = DeploymentSettings(num_cpus=0.1, min_replicas=0, health_check_period_s=1.0)
 
     def by_name(self) -> dict[str, DeploymentSettings]:
         """Settings field -> settings, in the order of the flow."""

@@ -26,7 +26,8 @@ from ray.util.state.exception import RayStateApiException
 from deployments.graph.calls import StageStats
 from deployments.host.jobs import HostStats
 from kernels.errors import LiveAnchorError
-from serve_app.cluster.own import Cluster, ServiceFailedError, details, submit
+from serve_app.cluster.errors import ServiceFailedError
+from serve_app.cluster.own import Cluster, details, submit
 from serve_app.config.declare import APP_NAME
 
 NOT_YET = (

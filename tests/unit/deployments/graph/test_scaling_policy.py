@@ -1,4 +1,4 @@
-"""How many replicas of a GPU stage are asked for."""
+"""How many sets of GPU stages are asked for."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import pytest
 
 pytest.importorskip("ray.serve")
 
+from ray.serve._private.common import DeploymentID
+
 from deployments.graph import scaling
-from deployments.graph.scaling import ClusterGpus, as_many_as_fit, most_replicas
+from deployments.graph.scaling import GpuNodes, most_sets, whole_sets
 from tests.support.manual_clock import ManualClock
+
+STAGES = ("AudioFeatures", "MotionDiffusion", "Renderer", "Rife")
 
 
 def context(requests: float, running: int = 1, least: int = 1) -> Any:
@@ -25,42 +29,81 @@ def context(requests: float, running: int = 1, least: int = 1) -> Any:
     )
 
 
-def wanted(monkeypatch: pytest.MonkeyPatch, gpus: float, requests: float, **changes: Any) -> float:
-    monkeypatch.setattr(scaling, "_gpus", ClusterGpus(lambda: {"GPU": gpus}))
-    return as_many_as_fit(context(requests, **changes))[0]
+def node(gpus: float, alive: bool = True) -> dict[str, Any]:
+    return {"Alive": alive, "Resources": {"CPU": 8.0} | ({"GPU": gpus} if gpus else {})}
 
 
-def test_load_is_answered_within_the_gpus_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert wanted(monkeypatch, 1.0, 40.0) == 1, "a second one would wait, and take the share of a stage that dies"
-    assert wanted(monkeypatch, 4.0, 40.0) == 4
-    assert wanted(monkeypatch, 16.0, 40.0) == 10, "no more than the load asks for"
-    assert wanted(monkeypatch, 4.0, 2.0, running=3) == 0.5, "fewer when there is little to do"
-    assert wanted(monkeypatch, 0.0, 40.0) == 10, "claimed none: stages run on CPUs"
-    assert wanted(monkeypatch, 1.0, 0.0, running=0) == 0, "one that runs nowhere is asked for as before"
+def wanted(monkeypatch: pytest.MonkeyPatch, nodes: int, **requests: float) -> dict[str, float]:
+    """Replicas per deployment; stages that are not named have nothing to do."""
+    monkeypatch.setattr(scaling, "_gpu_nodes", GpuNodes(lambda: [node(1.0)] * nodes))
+    load = dict.fromkeys(STAGES, 0.0) | requests
+    answer, states = whole_sets({DeploymentID(name, "liveanchor"): context(load[name]) for name in load})
+    assert set(answer) == set(states)
+    return {key.name: count for key, count in answer.items()}
+
+
+def test_the_busiest_stage_decides_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    for busy in STAGES:
+        assert wanted(monkeypatch, 4, **{busy: 10.0}) == dict.fromkeys(STAGES, 3)
+
+
+def test_no_more_sets_than_there_are_nodes_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wanted(monkeypatch, 1, Renderer=40.0) == dict.fromkeys(STAGES, 1)
+    assert wanted(monkeypatch, 4, Renderer=40.0) == dict.fromkeys(STAGES, 4)
+    assert wanted(monkeypatch, 16, Renderer=40.0) == dict.fromkeys(STAGES, 10)
+
+
+def test_an_idle_cluster_keeps_one_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wanted(monkeypatch, 4) == dict.fromkeys(STAGES, 1)
+
+
+def test_the_minimum_is_asked_for_although_it_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling, "_gpu_nodes", GpuNodes(lambda: [node(1.0)]))
+    contexts = {DeploymentID(name, "a"): context(0.0, least=2 if name == "Renderer" else 1) for name in STAGES}
+    assert set(whole_sets(contexts)[0].values()) == {2.0}
+    assert most_sets(1, 0, 2) == 2 and most_sets(3, 0, 1) == 3 and most_sets(2, 2, 1) == 4
+
+
+def test_hosts_and_ingress_scale_for_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = wanted(monkeypatch, 2, SessionHost=20.0, Ingress=2.0, Renderer=5.0)
+    assert found == {**dict.fromkeys(STAGES, 2), "SessionHost": 5.0, "Ingress": 0.5}
+
+
+def test_without_gpus_every_stage_scales_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wanted(monkeypatch, 0, Renderer=40.0, Rife=4.0) == {
+        "AudioFeatures": 0.0,
+        "MotionDiffusion": 0.0,
+        "Renderer": 10.0,
+        "Rife": 1.0,
+    }
 
 
 def test_a_node_may_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIVEANCHOR_GPUS_TO_COME", "1")
-    assert wanted(monkeypatch, 1.0, 40.0) == 2
+    assert wanted(monkeypatch, 1, Renderer=40.0)["Rife"] == 2
     for none in ("", "one", "-1", "1.5"):
         monkeypatch.setenv("LIVEANCHOR_GPUS_TO_COME", none)
-        assert wanted(monkeypatch, 1.0, 40.0) == 1
+        assert wanted(monkeypatch, 1, Renderer=40.0)["Rife"] == 1
 
 
-def test_what_must_be_there_is_asked_for() -> None:
-    assert most_replicas(1.0, 0, 2) == 2 and most_replicas(3.9, 0, 1) == 3 and most_replicas(2.0, 2, 1) == 4
+def test_only_living_nodes_with_a_whole_gpu_count() -> None:
+    assert GpuNodes(lambda: [node(0), node(1), node(1, alive=False), node(0.5), node(1)]).count() == 2
+    assert GpuNodes(list).count() == 0
+
+
+def test_a_node_with_two_gpus_is_one_set() -> None:
+    assert GpuNodes(lambda: [node(2)]).count() == 1
 
 
 def test_the_cluster_is_asked_now_and_then() -> None:
     clock = ManualClock()
     asked: list[int] = []
 
-    def ask() -> dict[str, float]:
+    def ask() -> list[dict[str, Any]]:
         asked.append(1)
-        return {"GPU": float(len(asked))}
+        return [node(1)] * len(asked)
 
-    gpus = ClusterGpus(ask, clock)
-    assert [gpus.count(), gpus.count()] == [1.0, 1.0]
+    nodes = GpuNodes(ask, clock)
+    assert [nodes.count(), nodes.count()] == [1, 1]
     clock.now += 2.5
-    assert gpus.count() == 2.0
-    assert ClusterGpus(dict).count() == 0.0
+    assert nodes.count() == 2

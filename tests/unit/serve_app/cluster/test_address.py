@@ -22,7 +22,8 @@ from kernels.errors import InvalidInputError
 from serve_app.cli import diagnosis
 from serve_app.cluster import address as cluster_address
 from serve_app.cluster.address import Address, answers, find_address, listens, speaks_grpc
-from serve_app.cluster.own import ServiceFailedError, connected, free_port
+from serve_app.cluster.errors import ServiceFailedError
+from serve_app.cluster.own import connected, free_port
 from serve_app.cluster.signals import sigterm_kept
 
 

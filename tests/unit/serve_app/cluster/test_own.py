@@ -21,7 +21,8 @@ from serve_app.cli import remote
 from serve_app.cli.serve import watch
 from serve_app.cluster import own as clusters
 from serve_app.cluster.checks import check_port_is_free, refuse_takeover
-from serve_app.cluster.own import Cluster, ServiceFailedError, details, free_port, submit, wait_until_running
+from serve_app.cluster.errors import ServiceFailedError
+from serve_app.cluster.own import Cluster, details, free_port, submit, wait_until_running
 from serve_app.cluster.status import is_deployed, progress, reason, service_url
 from serve_app.config.declare import serve_document, write_document
 from serve_app.config.settings import AppConfig

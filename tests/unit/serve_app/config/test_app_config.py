@@ -32,7 +32,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"models": {"family": "ditto2"}}, "models.family"),
         ({"session": {"chunk_frames": 5}}, "session.chunk_frames"),
         ({"batches": {"renderer": {"max_size": 0}}}, "batches.renderer.max_size"),
-        ({"deployments": {"renderer": {"num_gpu": 1}}}, "deployments.graph.renderer.num_gpu"),
+        ({"deployments": {"renderer": {"num_gpu": 1}}}, "deployments.renderer.num_gpu"),
         ({"encoder": {"file_crf": 99}}, "encoder.file_crf"),
     ],
 )

@@ -11,11 +11,11 @@ from tests.support.paths import ROOT
 
 pytest.importorskip("ray.serve")
 
-from ray.serve.config import AutoscalingConfig
+from ray.serve.config import AutoscalingPolicy
 from ray.serve.schema import ServeDeploySchema
 
 from deployments.config import DEPLOYMENT_NAMES, DeploymentSettings
-from deployments.graph.scaling import as_many_as_fit
+from deployments.graph.scaling import whole_sets
 from pipeline.live.settings import LiveSettings
 from serve_app.config.declare import GPU_SHARES, fit_to, serve_document
 from serve_app.config.settings import AppConfig
@@ -111,17 +111,30 @@ def test_renderers_are_added_before_live_sessions_are_refused(document: dict[str
     assert deployments(document)["Renderer"]["autoscaling_config"]["target_ongoing_requests"] <= in_flight
 
 
-def test_only_stages_with_a_share_are_bounded_by_the_gpus(document: dict[str, Any]) -> None:
-    for each in (document, serve_document(fit_to(AppConfig(), 1.0), "127.0.0.1", 8000)):
+def test_stages_with_a_share_are_scaled_as_whole_sets(document: dict[str, Any]) -> None:
+    """One per node, and the same bounds and delays for all of them: Ray Serve applies those after the policy."""
+    for each in (document, serve_document(fit_to(AppConfig(), 4.0), "127.0.0.1", 8000)):
         found = deployments(each)
-        bounded = {name for name, one in found.items() if "policy" in one["autoscaling_config"]}
-        assert (
-            bounded == {name for name, one in found.items() if one["ray_actor_options"]["num_gpus"] > 0} == set(STAGES)
-        )
-        for name in bounded:
-            config = AutoscalingConfig.model_validate(found[name]["autoscaling_config"])
-            policy = config.policy.get_policy()  # Ray pickles it by value: an equal function, not the same
-            assert policy.__qualname__ == as_many_as_fit.__qualname__ and policy.__module__ == as_many_as_fit.__module__
+        per_node = {name: one.get("max_replicas_per_node") for name, one in found.items()}
+        assert {name for name, count in per_node.items() if count} == set(STAGES)
+        assert all(per_node[name] == 1 and found[name]["ray_actor_options"]["num_gpus"] > 0 for name in STAGES)
+        for key in ("max_replicas", "upscale_delay_s", "downscale_delay_s", "look_back_period_s"):
+            assert len({found[name]["autoscaling_config"][key] for name in STAGES}) == 1, key
+        [application] = each["applications"]
+        policy = AutoscalingPolicy.model_validate(application["autoscaling_policy"]).get_policy()
+        assert (policy.__module__, policy.__qualname__) == (whole_sets.__module__, whole_sets.__qualname__)
+
+
+@pytest.mark.parametrize("gpus", [1.0, 2.0, 4.0, 8.0])
+def test_every_gpu_may_get_a_set_and_its_hosts(gpus: float) -> None:
+    found = deployments(serve_document(fit_to(AppConfig(), gpus), "127.0.0.1", 8000))
+    assert all(found[name]["autoscaling_config"]["max_replicas"] >= gpus for name in STAGES)
+    assert found["SessionHost"]["autoscaling_config"]["max_replicas"] * 6 >= 16 * gpus
+
+
+def test_the_nodes_of_one_machine_do_not_ask_for_the_same_port() -> None:
+    assert serve_document(AppConfig(), "127.0.0.1", 8000, one_proxy=True)["proxy_location"] == "HeadOnly"
+    assert serve_document(AppConfig(), "127.0.0.1", 8000)["proxy_location"] == "EveryNode"
 
 
 def test_new_hosts_start_before_old_ones_drain(document: dict[str, Any]) -> None:
