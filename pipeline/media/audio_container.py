@@ -45,32 +45,26 @@ class AudioLimits:
 
 
 @contextmanager
-def opened_audio(source: AudioSource, limits: AudioLimits) -> Iterator[InputContainer]:
-    """Open the container with nothing allowed but reading the bytes that were handed in."""
+def opened_container(file: BinaryIO) -> Iterator[InputContainer]:
+    """Open the container with nothing allowed but reading the bytes of a seekable file."""
     import av
 
-    with _file_of(source, limits) as file:
-        if file.read(len(ZIP_MAGIC)) == ZIP_MAGIC:
-            raise AudioUnreadableError("a ZIP archive", READABLE)
-        file.seek(0)
-        options = {
-            "format_whitelist": CONTAINERS,
-            "codec_whitelist": _audio_decoders(),
-            "protocol_whitelist": "none",
-        }
-        try:
-            container = av.open(file, "r", options=options, metadata_errors="replace")
-        except (av.error.FFmpegError, ValueError) as error:
-            raise AudioUnreadableError(
-                f"bytes that no audio format matches ({error_reason(error)})", READABLE
-            ) from error
-        with container:
-            yield container
+    file.seek(0)
+    if file.read(len(ZIP_MAGIC)) == ZIP_MAGIC:
+        raise AudioUnreadableError("a ZIP archive", READABLE)
+    file.seek(0)
+    options = {"format_whitelist": CONTAINERS, "codec_whitelist": _audio_decoders(), "protocol_whitelist": "none"}
+    try:
+        container = av.open(file, "r", options=options, metadata_errors="replace")
+    except (av.error.FFmpegError, ValueError) as error:
+        raise AudioUnreadableError(f"bytes that no audio format matches ({error_reason(error)})", READABLE) from error
+    with container:
+        yield container
 
 
 @contextmanager
-def _file_of(source: AudioSource, limits: AudioLimits) -> Iterator[BinaryIO]:
-    """A seekable binary file over the source, its size checked; closed afterwards only when we opened it."""
+def audio_file(source: AudioSource, limits: AudioLimits) -> Iterator[BinaryIO]:
+    """A seekable binary file over the source, its size checked; closed afterwards only when it was opened here."""
     if isinstance(source, bytes | bytearray | memoryview):
         _check_size(memoryview(source).nbytes, limits)
         yield io.BytesIO(source)

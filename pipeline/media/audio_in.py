@@ -1,50 +1,31 @@
 """Any audio a caller hands in -> float32 mono 16 kHz for the networks, and the voice at its own rate for the file.
 
-Levels: integer samples are divided by their full scale, float samples are clipped to -1..1 and NaN or infinite ones become 0.
-Channels are averaged in numpy *before* resampling, because FFmpeg's float stereo-to-mono is 3 dB too loud.
+Levels: integer samples are divided by their full scale, float samples are clipped to -1..1 (floats that hold integers are
+scaled first) and NaN or infinite ones become 0. Pauses that only the container's timestamps tell of are kept. Channels become
+one in numpy *before* resampling, because FFmpeg's float stereo-to-mono is 3 dB too loud.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError
-from pipeline.media.audio_container import READABLE, AudioLimits, AudioSource, error_reason, opened_audio
-from pipeline.media.audio_errors import (
-    AudioEmptyError,
-    AudioNoStreamError,
-    AudioTooLongError,
-    AudioUnreadableError,
-    AudioUnsupportedError,
-)
-from pipeline.media.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
+from pipeline.media.audio_blocks import SoundBlock, decoded_blocks
+from pipeline.media.audio_container import AudioLimits, AudioSource, audio_file
+from pipeline.media.audio_errors import AudioEmptyError
+from pipeline.media.audio_parts import parts_of
+from pipeline.media.audio_survey import survey
+from pipeline.media.downmix import Mix
+from pipeline.media.loudness import network_gain, voice_gain
+from pipeline.media.resample import StreamingResampler
 from pipeline.types import SAMPLE_RATE_HZ, AudioChunk
 
-if TYPE_CHECKING:
-    from av import AudioFrame
-    from av.audio.stream import AudioStream
-    from av.container import InputContainer
-
-MAX_CHANNELS = 8
 MAX_VOICE_RATE_HZ = 48_000
 AAC_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
-SILENT_POWER = 1e-7
-CANCELLED_SHARE = 0.01
-"""A stereo block whose mean keeps less than this share of its power is taken for one with an inverted channel."""
-SAMPLE_SCALES: dict[str, tuple[float, float]] = {
-    "u8": (128.0, 1.0 / 128.0),
-    "s16": (0.0, 1.0 / 32_768.0),
-    "s32": (0.0, 1.0 / 2_147_483_648.0),
-    "s64": (0.0, 1.0 / 9_223_372_036_854_775_808.0),
-    "flt": (0.0, 1.0),
-    "dbl": (0.0, 1.0),
-}
-"""Per FFmpeg sample format: what to subtract, what to multiply by."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +46,18 @@ class DecodedAudio:
     """One piece of speech.
 
     Attributes:
-        pcm: float32 (n,), mono, 16 kHz, -1..1, finite, n >= 1; drives the face.
+        pcm: float32 (n,), mono, 16 kHz, -1..1, finite, n >= 1.
         voice: The same sound at its own rate (at most 48 kHz, mono or stereo); goes into the file.
+        network_gain: What to multiply `pcm` with for the networks; 1 where its level is ordinary.
     """
 
     pcm: F32
     voice: AudioTrack
+    network_gain: float = 1.0
+
+    def for_networks(self) -> F32:
+        """What drives the face: `pcm` at the level of the networks' training, float32 (n,), -1..1."""
+        return self.pcm if self.network_gain == 1.0 else np.clip(self.pcm * np.float32(self.network_gain), -1.0, 1.0)
 
     @property
     def duration_s(self) -> float:
@@ -78,46 +65,55 @@ class DecodedAudio:
         return len(self.pcm) / SAMPLE_RATE_HZ
 
 
-def decode_audio(source: AudioSource, limits: AudioLimits | None = None) -> DecodedAudio:
+def decode_audio(source: AudioSource, limits: AudioLimits | None = None, *, normalise: bool = False) -> DecodedAudio:
     """Decode everything.
 
     Args:
         source: The file's bytes, its path, or an open binary file (read from its start when it can seek).
         limits: Refuse more than this; by default 600 s and 256 MiB.
+        normalise: Bring the voice to -23 LUFS (EBU R128), peaks to at most -1 dBFS; otherwise its level stays what it was.
 
     Returns:
         The 16 kHz mono signal and the voice track; n samples at 16 kHz come out as n samples.
 
     Raises:
-        AudioUnreadableError: No known audio container or decoder, mostly broken data, or a path that cannot be opened.
+        AudioUnreadableError: No known audio container or decoder, mostly broken data, sound that no header describes, or a path
+            that cannot be opened.
         AudioNoStreamError: A video without sound.
         AudioEmptyError: No samples.
-        AudioTooLongError: Longer than `limits.max_seconds`.
+        AudioTooLongError: Longer than `limits.max_seconds`, pauses included.
         AudioTooLargeError: More than `limits.max_bytes`.
-        AudioUnsupportedError: Rate outside 8..192 kHz or more than 8 channels.
+        AudioUnsupportedError: Rate outside 8..192 kHz, more than 8 channels, or floats that are larger than 32-bit integers.
     """
     to_model = StreamingResampler(SAMPLE_RATE_HZ)
     pcm, voice = _Samples(1), _Samples(1)
     to_voice: StreamingResampler | None = None
     same = False  # the voice is the mono 16 kHz signal itself and is kept once
-    for block, rate_hz in _decoded_blocks(source, limits or AudioLimits()):
+    for block, mix in _blocks(source, limits or AudioLimits()):
+        rate_hz = block.rate_hz
         if to_voice is None:
             to_voice = StreamingResampler(
-                rate_hz if rate_hz in AAC_RATES_HZ else MAX_VOICE_RATE_HZ, 2 if block.shape[1] == 2 else 1
+                rate_hz if rate_hz in AAC_RATES_HZ else MAX_VOICE_RATE_HZ, 2 if block.samples.shape[1] == 2 else 1
             )
             same = to_voice.channels == 1 and to_voice.rate_hz == SAMPLE_RATE_HZ
             voice = _Samples(to_voice.channels)
-        mono = _mono(block)
+        mono = mix.mono(block.samples)
         pcm.append(to_model.push(mono, rate_hz))
         if not same:
-            voice.append(to_voice.push(_with_channels(block, mono, to_voice.channels), rate_hz))
+            voice.append(to_voice.push(_with_channels(block.samples, mix, mono, to_voice.channels), rate_hz))
     if to_voice is None:
         raise AudioEmptyError("no samples", "at least one sample")
     pcm.append(to_model.flush())
     voice.append(to_voice.flush())
     samples = pcm.clipped()
     track = samples if same else voice.clipped()
-    return DecodedAudio(samples[:, 0], AudioTrack(track, to_voice.rate_hz))
+    if normalise:
+        gain = np.float32(voice_gain(track, to_voice.rate_hz))
+        track *= gain
+        if not same:
+            np.clip(samples * gain, -1.0, 1.0, out=samples)
+    pcm_heard = samples[:, 0]
+    return DecodedAudio(pcm_heard, AudioTrack(track, to_voice.rate_hz), network_gain(pcm_heard))
 
 
 class _Samples:
@@ -164,8 +160,8 @@ def iter_speech(
     resampler = StreamingResampler(SAMPLE_RATE_HZ)
     waiting: list[F32] = []
     held, position = 0, 0
-    for block, rate_hz in _decoded_blocks(source, limits or AudioLimits()):
-        ready = np.clip(resampler.push(_mono(block), rate_hz)[:, 0], -1.0, 1.0)
+    for block, mix in _blocks(source, limits or AudioLimits()):
+        ready = np.clip(resampler.push(mix.mono(block.samples), block.rate_hz)[:, 0], -1.0, 1.0)
         waiting.append(ready)
         held += len(ready)
         if held >= block_samples:
@@ -183,84 +179,17 @@ def iter_speech(
         raise AudioEmptyError("no samples", "at least one sample")
 
 
-def _decoded_blocks(source: AudioSource, limits: AudioLimits) -> Iterator[tuple[F32, int]]:
-    """Yield (float32 (n, channels) finite in -1..1, rate) while enforcing the limits."""
-    import av
-
-    seconds, good, bad = 0.0, 0, 0
-    with opened_audio(source, limits) as container:
-        stream = _audio_stream(container)
-        try:
-            for packet in container.demux(stream):
-                try:
-                    frames = packet.decode()
-                except (av.error.InvalidDataError, av.error.PatchWelcomeError):
-                    bad += 1
-                    continue
-                good += 1
-                for frame in frames:
-                    if frame.samples == 0:
-                        continue
-                    _check_frame(frame)
-                    seconds += frame.samples / frame.sample_rate
-                    if seconds > limits.max_seconds + 1e-6:
-                        raise AudioTooLongError(
-                            f"more than {limits.max_seconds:g} s", f"at most {limits.max_seconds:g} s"
-                        )
-                    yield _to_float(frame), int(frame.sample_rate)
-        except av.error.FFmpegError as error:
-            raise AudioUnreadableError(error_reason(error), READABLE) from error
-        if bad > good:
-            raise AudioUnreadableError(f"{bad} of {good + bad} packets broken", READABLE)
+def _blocks(source: AudioSource, limits: AudioLimits) -> Iterator[tuple[SoundBlock, Mix]]:
+    """Every block, its samples in -1..1, and how its channels become one. The upload is decoded twice: to look, and to take."""
+    with audio_file(source, limits) as file:
+        parts = parts_of(file)
+        known = survey(decoded_blocks(file, parts, limits))
+        for part, block in decoded_blocks(file, parts, limits):
+            yield known.read(part, block), known.mix(part, block)
 
 
-def _audio_stream(container: InputContainer) -> AudioStream:
-    if not container.streams.audio:
-        kinds = sorted({str(stream.type) for stream in container.streams}) or ["no known"]
-        raise AudioNoStreamError(f"a file with {', '.join(kinds)} streams only", READABLE)
-    stream = container.streams.audio[0]
-    if stream.codec_context is None:
-        raise AudioUnreadableError("an audio codec that is not known here", READABLE)
-    return stream
-
-
-def _check_frame(frame: AudioFrame) -> None:
-    channels = frame.layout.nb_channels
-    if not MIN_RATE_HZ <= frame.sample_rate <= MAX_RATE_HZ:
-        raise AudioUnsupportedError(f"{frame.sample_rate} Hz", f"{MIN_RATE_HZ} to {MAX_RATE_HZ} Hz")
-    if not 1 <= channels <= MAX_CHANNELS:
-        raise AudioUnsupportedError(f"{channels} channels", f"1 to {MAX_CHANNELS} channels")
-    if frame.format.name.removesuffix("p") not in SAMPLE_SCALES:
-        raise AudioUnsupportedError(f"sample format {frame.format.name}", ", ".join(SAMPLE_SCALES))
-
-
-def _to_float(frame: AudioFrame) -> F32:
-    """float32 (n, channels), finite, -1..1."""
-    offset, scale = SAMPLE_SCALES[frame.format.name.removesuffix("p")]
-    raw = frame.to_ndarray()
-    table = raw.T if frame.format.is_planar else raw.reshape(-1, frame.layout.nb_channels)
-    if table.dtype.kind == "f":
-        finite = np.where(np.isfinite(table), table, 0.0)
-        return np.clip(finite, -1.0, 1.0).astype(np.float32)
-    if offset:
-        return ((table.astype(np.float32) - np.float32(offset)) * np.float32(scale)).astype(np.float32)
-    return np.multiply(table, scale, dtype=np.float64).astype(np.float32)
-
-
-def _mono(block: F32) -> F32:
-    """Mean over channels, float32 (n, 1); the left one alone where two cancel each other (one of them wired inverted)."""
-    if block.shape[1] == 1:
-        return block
-    mean: F32 = block.mean(axis=1, keepdims=True, dtype=np.float32)
-    if block.shape[1] == 2:
-        power = float(np.square(block).mean())
-        if power > SILENT_POWER and float(np.square(mean).mean()) < CANCELLED_SHARE * power:
-            return np.ascontiguousarray(block[:, :1])
-    return mean
-
-
-def _with_channels(block: F32, mono: F32, channels: int) -> F32:
+def _with_channels(block: F32, mix: Mix, mono: F32, channels: int) -> F32:
     """The block with one or two channels."""
-    if block.shape[1] == channels:
-        return block
-    return mono if channels == 1 else np.repeat(mono, 2, axis=1)
+    if channels == 1:
+        return mono
+    return mix.turned(block) if block.shape[1] == 2 else np.repeat(mono, 2, axis=1)

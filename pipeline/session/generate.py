@@ -90,7 +90,7 @@ async def write_clip(
         return b"".join(writer.write(canvas) for canvas in paint_batch(painter, batch))
 
     try:
-        batches = clip_batches(decoded.pcm, avatar, stages, settings, seed)
+        batches = clip_batches(decoded.for_networks(), avatar, stages, settings, seed)
         async with aclosing(batches):
             async for batch in batches:
                 data = await asyncio.to_thread(encode, batch)

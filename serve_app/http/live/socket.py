@@ -25,7 +25,7 @@ class SocketQuery(NamedTuple):
 
 AUDIO_QUERY: Final = {
     "sample_rate": SocketQuery(SAMPLE_RATE_HZ, MIN_RATE_HZ, MAX_RATE_HZ, "Samples per second and channel."),
-    "channels": SocketQuery(1, 1, 2, "Two are averaged."),
+    "channels": SocketQuery(1, 1, 2, "Two become one, as loud as the one with the voice."),
 }
 _SENT: Final = {
     "binary messages": "PCM, signed 16 bit, little endian, channels interleaved, in pieces of any size up to "

@@ -18,6 +18,7 @@ from deployments.graph.errors import plain
 from deployments.host.live_errors import SessionEndedError
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError
+from pipeline.media.downmix import RunningMix
 from pipeline.media.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
 from pipeline.types import SAMPLE_RATE_HZ
 from serve_app.http.body.multipart import need_file, read_multipart
@@ -56,7 +57,8 @@ class SpokenAnswer(BaseModel):
 class PcmReader:
     """s16le of any rate, in pieces of any size -> float32, 16 kHz, mono.
 
-    Channels are averaged. A sample that is cut in two by a piece's end is completed by the next piece.
+    Two channels become one that is as loud as the one with the voice, whatever their polarity. A sample that is cut in two by a
+    piece's end is completed by the next piece.
 
     Args:
         rate_hz: 8000 to 192000.
@@ -74,6 +76,7 @@ class PcmReader:
         self._rate_hz = rate_hz
         self._channels = channels
         self._resampler = StreamingResampler(SAMPLE_RATE_HZ)
+        self._mix = RunningMix(channels, rate_hz) if channels > 1 else None
         self._rest = b""
 
     def push(self, data: bytes) -> F32:
@@ -82,7 +85,8 @@ class PcmReader:
         whole = len(data) - len(data) % (2 * self._channels)
         self._rest = data[whole:]
         samples = np.frombuffer(data[:whole], "<i2").reshape(-1, self._channels)
-        mono = samples.astype(np.float32).mean(axis=1) / np.float32(FULL_SCALE)
+        scaled = samples.astype(np.float32) / np.float32(FULL_SCALE)
+        mono = scaled if self._mix is None else self._mix.push(scaled)
         return self._resampler.push(mono, self._rate_hz)[:, 0] if len(mono) else np.zeros(0, np.float32)
 
     def flush(self) -> F32:

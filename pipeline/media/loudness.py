@@ -1,0 +1,114 @@
+"""How loud speech is (EBU R128), and what the networks need to hear it as they learnt it.
+
+The networks were trained on speech of ordinary level. What is much quieter or louder is brought to `NETWORK_LUFS` for them; what is
+heard stays as it came unless a caller asks otherwise.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from kernels.arrays import F32
+from pipeline.types import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
+
+NETWORK_LUFS: Final = -20.0
+COMFORTABLE_LUFS: Final = (-30.0, -12.0)
+"""The networks hear speech in this range as it is."""
+VOICE_LUFS: Final = -23.0
+"""EBU R128's programme level: a voice that is to be normalised."""
+MAX_PEAK: Final = 0.891
+"""-1 dBFS: the highest sample of a voice that was brought to the target."""
+LEAST_LUFS: Final = -60.0
+"""What is quieter holds no speech that could be told from noise."""
+SPEECH_SPREAD_DB: Final = 10.0
+"""Levels of 40 ms differ by more in speech (syllables and pauses), and by 1 to 5 dB in noise and hum."""
+_BLOCK_S: Final = 0.4
+_FLOOR: Final = 1e-6
+
+
+def integrated_lufs(samples: F32, rate_hz: int = SAMPLE_RATE_HZ) -> float:
+    """Gated loudness of a whole clip, ITU-R BS.1770 and EBU R128.
+
+    Args:
+        samples: float32 (n,) or (n, channels) of one or two channels, -1..1, n >= 1; a clip below 0.4 s is measured as if it were
+            repeated.
+        rate_hz: Samples per second.
+
+    Returns:
+        LUFS; about -70 for silence.
+    """
+    import av
+
+    table = samples.reshape(len(samples), -1)
+    least = round(_BLOCK_S * rate_hz)
+    if len(table) < least:
+        table = np.tile(table, (-(-least // len(table)), 1))
+    layout = "mono" if table.shape[1] == 1 else "stereo"
+    graph = av.filter.Graph()
+    source = graph.add_abuffer(sample_rate=rate_hz, format="fltp", layout=layout, time_base=Fraction(1, rate_hz))
+    meter = graph.add("ebur128", "metadata=1:framelog=quiet")
+    sink = graph.add("abuffersink")
+    source.link_to(meter)
+    meter.link_to(sink)
+    graph.configure()
+    lufs = -70.0
+    for start in [*range(0, len(table), rate_hz), None]:
+        if start is None:
+            graph.push(None)
+        else:
+            block = np.ascontiguousarray(table[start : start + rate_hz].T)
+            frame = av.AudioFrame.from_ndarray(block, format="fltp", layout=layout)
+            frame.sample_rate, frame.pts, frame.time_base = rate_hz, start, Fraction(1, rate_hz)
+            graph.push(frame)
+        while True:
+            try:
+                measured = graph.pull()
+            except (av.error.EOFError, av.error.BlockingIOError):
+                break
+            lufs = float(measured.metadata.get("lavfi.r128.I", lufs))
+    return lufs
+
+
+def network_gain(pcm: F32) -> float:
+    """What to multiply speech with, so that the networks hear it at the level of their training.
+
+    Args:
+        pcm: float32 (n,), mono, 16 kHz, -1..1.
+
+    Returns:
+        1 for ordinary levels, and for quiet sound without the ups and downs of speech (noise stays quiet).
+    """
+    lufs = integrated_lufs(pcm)
+    low, high = COMFORTABLE_LUFS
+    if lufs > high:
+        return float(10 ** ((NETWORK_LUFS - lufs) / 20))
+    if LEAST_LUFS <= lufs < low and _varies_like_speech(pcm):
+        return float(10 ** ((NETWORK_LUFS - lufs) / 20))
+    return 1.0
+
+
+def voice_gain(samples: F32, rate_hz: int) -> float:
+    """What brings a voice to `VOICE_LUFS` without going over -1 dBFS; 1 for silence.
+
+    Args:
+        samples: float32 (n, channels), one or two channels, -1..1.
+        rate_hz: Samples per second.
+    """
+    lufs = integrated_lufs(samples, rate_hz)
+    peak = float(max(samples.max(), -samples.min()))
+    if lufs < LEAST_LUFS or peak == 0.0:
+        return 1.0
+    return min(float(10 ** ((VOICE_LUFS - lufs) / 20)), MAX_PEAK / peak)
+
+
+def _varies_like_speech(pcm: F32) -> bool:
+    whole = len(pcm) - len(pcm) % SAMPLES_PER_FRAME
+    if whole == 0:
+        return False
+    frames = pcm[:whole].reshape(-1, SAMPLES_PER_FRAME)
+    level = 20 * np.log10(np.maximum(frames.std(axis=1), _FLOOR))
+    quiet, loud = np.percentile(level, (10, 95))
+    return bool(loud - quiet > SPEECH_SPREAD_DB)
