@@ -34,6 +34,9 @@ class BatchSettings(Settings):
 
     max_size: int = Field(1, ge=1, le=64, description="Chunks of different sessions per batch.")
     max_queued: int = Field(256, ge=1, le=100_000, description="Chunks that may wait in one replica.")
+    gather_ms: float = Field(
+        0.0, ge=0, le=100, description="How long a batch may wait for sessions that are due together, once four speak."
+    )
 
 
 class ModelSettings(Settings):

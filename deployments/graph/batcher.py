@@ -3,6 +3,9 @@
 The rules:
 
 * A batch leaves as soon as the model is free; batches form out of what arrived while it was busy, so a lone call never waits.
+* Where several sessions are active, a batch may wait a moment (`gather_s`, at most a tenth of any chunk's own budget) for those
+  that are due together: a small model does sixteen windows in little more than the time of one.
+* A model that overlaps its work (`overlap`) takes chunk after chunk, most urgent first, while there is room in its pipeline.
 * A batch holds at most one chunk of a session, and a session's chunks run in the order they came.
 * Chunks are taken by due time. The due time of a session's next chunk is counted from the moment it became that session's first,
   not from its arrival: who sends ahead queues behind itself, so a greedy session cannot push others back, and no chunk waits
@@ -18,8 +21,9 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
+from deployments.graph.batch_observer import BatchObserver, SilentObserver
 from deployments.graph.errors import DeadlineExceededError, StageFailedError, StageOverloadedError, StaleEpochError
 from kernels.errors import LiveAnchorError
 
@@ -28,33 +32,25 @@ Result = TypeVar("Result")
 BatchFunction = Callable[[Sequence[Item]], Awaitable[Sequence[Result | LiveAnchorError]]]
 
 
-class BatchObserver(Protocol):
-    """Hears what the batcher does, for metrics."""
-
-    def queue_changed(self, queued: int) -> None:
-        """The number of chunks that wait."""
-        ...
-
-    def batch_done(self, waits_s: Sequence[float], run_s: float) -> None:
-        """A batch ran: how long each of its chunks had waited, and how long the batch took."""
-        ...
-
-    def dropped(self, reason: str) -> None:
-        """A chunk got no result: `expired`, `cancelled`, `stale`, `overloaded` or `failed`."""
-        ...
+ACTIVE_S: Final = 1.0
+"""A session that sent a chunk within this time is active."""
+GATHER_FROM: Final = 4
+"""With fewer active sessions the model has time to spare, and nobody waits for company."""
+LARGEST_WAIT: Final = 0.1
+"""Share of a chunk's budget that it may spend on waiting for company."""
 
 
-class SilentObserver:
-    """Hears nothing."""
+@dataclass(frozen=True)
+class Overlap(Generic[Item]):
+    """How much a model that overlaps its work takes at once.
 
-    def queue_changed(self, queued: int) -> None:
-        """Nothing."""
+    Attributes:
+        weigh: Size of a chunk, such as its frames.
+        room: A further chunk is handed over while those in work weigh less than this.
+    """
 
-    def batch_done(self, waits_s: Sequence[float], run_s: float) -> None:
-        """Nothing."""
-
-    def dropped(self, reason: str) -> None:
-        """Nothing."""
+    weigh: Callable[[Item], int]
+    room: int
 
 
 @dataclass(eq=False)
@@ -79,6 +75,9 @@ class Batcher(Generic[Item, Result]):
         max_queued: Chunks that may wait, >= 1; one more is refused.
         clock: Monotonic seconds.
         observer: Hears queue changes, batches, drops.
+        gather_s: How long a batch may wait for chunks that are due together.
+        pause: Sleeps for some seconds.
+        overlap: Where the model overlaps its work; chunks then leave one by one, and `max_batch_size` and `gather_s` say nothing.
     """
 
     def __init__(
@@ -90,6 +89,9 @@ class Batcher(Generic[Item, Result]):
         max_queued: int,
         clock: Callable[[], float],
         observer: BatchObserver | None = None,
+        gather_s: float = 0.0,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        overlap: Overlap[Item] | None = None,
     ) -> None:
         self._stage = stage
         self._run = run
@@ -98,7 +100,14 @@ class Batcher(Generic[Item, Result]):
         self._clock = clock
         self._observer: BatchObserver = observer or SilentObserver()
         self._sessions: dict[str, deque[_Entry[Item, Result]]] = {}
+        self._gather_s = gather_s
+        self._pause = pause
+        self._overlap = overlap
         self._running: list[_Entry[Item, Result]] = []
+        self._in_work: set[asyncio.Task[None]] = set()
+        self._last_done = 0.0
+        self._active: dict[str, float] = {}
+        self._came = asyncio.Event()
         self._queued = 0
         self._sequence = 0
         self._worker: asyncio.Task[None] | None = None
@@ -139,6 +148,9 @@ class Batcher(Generic[Item, Result]):
         )
         self._sequence += 1
         self._sessions.setdefault(session_id, deque()).append(entry)
+        self._active.pop(session_id, None)  # the order is that of the last chunks
+        self._active[session_id] = now
+        self._came.set()
         self._count(+1)
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work(), name=f"batcher-{self._stage}")
@@ -150,34 +162,69 @@ class Batcher(Generic[Item, Result]):
                 self._observer.dropped("cancelled")
 
     async def close(self) -> None:
-        """Stop the running batch and fail everything queued."""
-        if self._worker is not None:
-            self._worker.cancel()
-            await asyncio.gather(self._worker, return_exceptions=True)
+        """Stop what runs and fail everything queued."""
+        stopped = [*self._in_work, *([self._worker] if self._worker is not None else [])]
+        for task in stopped:
+            task.cancel()
+        await asyncio.gather(*stopped, return_exceptions=True)
         for entry in [entry for queue in self._sessions.values() for entry in queue]:
             self._fail(entry, StageFailedError(self._stage, "the stage is shutting down"), "failed")
 
     async def _work(self) -> None:
         while self._sessions:
-            batch = self._take()
+            if self._overlap is not None:
+                await self._hand_over(self._overlap)
+                continue
+            await self._gather()
+            batch = self._take(self._max_batch_size)
             if batch:
                 await self._execute(batch)
 
-    def _take(self) -> list[_Entry[Item, Result]]:
-        """The next batch: first chunks of their sessions, most urgent first."""
+    async def _hand_over(self, overlap: Overlap[Item]) -> None:
+        """The most urgent chunk, as soon as there is room for it."""
+        while self._running and sum(overlap.weigh(entry.item) for entry in self._running) >= overlap.room:
+            await asyncio.wait(self._in_work, return_when=asyncio.FIRST_COMPLETED)
+        batch = self._take(1)
+        if batch:
+            self._running += batch
+            task = asyncio.create_task(self._execute(batch), name=f"batch-{self._stage}")
+            self._in_work.add(task)
+            task.add_done_callback(self._in_work.discard)
+
+    async def _gather(self) -> None:
+        """Wait a moment for sessions that are due together, where there are several."""
+        while self._gather_s > 0 and self._sessions:
+            now = self._clock()
+            while self._active and next(iter(self._active.values())) < now - ACTIVE_S:
+                del self._active[next(iter(self._active))]
+            expected = min(len(self._active), self._max_batch_size)
+            entries = [queue[0] for queue in self._sessions.values()]
+            until = min(entry.arrived + min(self._gather_s, LARGEST_WAIT * entry.budget_s) for entry in entries)
+            if len(self._active) < GATHER_FROM or len(entries) >= expected or until <= now:
+                return
+            self._came.clear()
+            waits = [asyncio.ensure_future(self._pause(until - now)), asyncio.ensure_future(self._came.wait())]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in waits:
+                    one.cancel()
+
+    def _take(self, most: int) -> list[_Entry[Item, Result]]:
+        """The next batch: first chunks of at most so many sessions, most urgent first."""
         now = self._clock()
         for queue in list(self._sessions.values()):
             for entry in [entry for entry in queue if entry.arrived + entry.budget_s <= now]:
                 self._fail(entry, DeadlineExceededError(self._stage, entry.budget_s * 1000), "expired")
         firsts = sorted((queue[0] for queue in self._sessions.values()), key=lambda entry: (entry.due, entry.sequence))
-        batch = firsts[: self._max_batch_size]
+        batch = firsts[:most]
         for entry in batch:
             self._remove(entry)
         return batch
 
     async def _execute(self, batch: list[_Entry[Item, Result]]) -> None:
         started = self._clock()
-        self._running = batch
+        self._running = [*self._running, *(entry for entry in batch if entry not in self._running)]
         try:
             outcomes = await self._outcomes([entry.item for entry in batch])
         except asyncio.CancelledError:
@@ -185,8 +232,10 @@ class Batcher(Generic[Item, Result]):
                 self._fail(entry, StageFailedError(self._stage, "the stage is shutting down"), "failed")
             raise
         finally:
-            self._running = []
-        self._observer.batch_done([started - entry.arrived for entry in batch], self._clock() - started)
+            self._running = [entry for entry in self._running if entry not in batch]
+        now = self._clock()
+        self._observer.batch_done([started - entry.arrived for entry in batch], now - max(started, self._last_done))
+        self._last_done = now
         for entry, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, LiveAnchorError):
                 self._fail(entry, outcome, "failed")

@@ -10,6 +10,7 @@ import torch
 
 from deployments.config import ModelSettings
 from deployments.graph.calls import GpuMemory
+from engines.runtimes.sleeping_waits import wait_asleep
 from kernels.errors import LiveAnchorError
 from kernels.threads import use_threads
 
@@ -66,7 +67,7 @@ def choose_device(wanted: str, share: float, cuda_available: bool) -> str:
 
 
 def take_place(settings: ModelSettings) -> str:
-    """Set this process's threads and memory cap, and say which device to use.
+    """Set this process's threads, memory cap and way of waiting, and say which device to use.
 
     Returns:
         `cpu` or `cuda`.
@@ -77,9 +78,10 @@ def take_place(settings: ModelSettings) -> str:
     use_threads(settings.threads)
     share = assigned_gpu_share()
     device = choose_device(settings.device, share, torch.cuda.is_available())
+    asleep = device == "cuda" and wait_asleep()
     if device == "cuda" and share < 1.0:
         torch.cuda.set_per_process_memory_fraction(share)
-    _log.info("placed", device=device, gpu_share=share, threads=settings.threads)
+    _log.info("placed", device=device, gpu_share=share, threads=settings.threads, waits_asleep=asleep)
     return device
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from deployments.config import RendererSettings
+from deployments.graph.batcher import Overlap
 from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
 from deployments.graph.stage_worker import StageWorker
@@ -14,19 +14,15 @@ from deployments.logs import configure_replica_logs
 from kernels.errors import LiveAnchorError
 from pipeline.families import find_family
 from pipeline.session.behaviour import behaviour_of
+from pipeline.session.overlap import DrawOrder, OverlappingRenderer
 from pipeline.stages import RenderRequest
 from pipeline.types import CropBatch, MotionChunk, Nv12RectBatch
-
-
-@dataclass(frozen=True)
-class _Work:
-    request: RenderRequest
-    crops_only: bool
 
 
 class RendererReplica:
     """Adds to `pipeline.mini.renderer`: calls of several sessions in order of their deadlines, an avatar store, counters, health.
 
+    A family whose chunks can share buckets (`pipeline.session.overlap`) is fed as many as keep its device busy without a pause.
     Holds prepared faces up to a bound in bytes; the router sends an avatar's calls where it is warm. Becomes ready only after it
     has really drawn a frame, of the default presenter (which is drawn into the store where it is missing).
 
@@ -44,19 +40,28 @@ class RendererReplica:
         )
         self._maker = family.avatar_maker(model.weights_dir)
         self._probe()
-        self._worker: StageWorker[_Work, Nv12RectBatch | CropBatch] = StageWorker(
-            "renderer", self._batch, len, settings, self._probe
+        drawing = self._stage.overlapped() if isinstance(self._stage, OverlappingRenderer) else None
+        self._worker: StageWorker[DrawOrder, Nv12RectBatch | CropBatch] = StageWorker(
+            "renderer",
+            self._batch,
+            len,
+            settings,
+            self._probe,
+            pipeline=drawing.submit if drawing else None,
+            overlap=Overlap(lambda order: len(order.request.motion.motion), drawing.frames_in_work)
+            if drawing
+            else None,
         )
 
     async def render(self, request: RenderRequest, context: CallContext) -> Nv12RectBatch:
         """See `pipeline.mini.renderer.Renderer.render`."""
-        batch = await self._worker.call(_Work(request, crops_only=False), context)
+        batch = await self._worker.call(DrawOrder(request), context)
         assert isinstance(batch, Nv12RectBatch)  # noqa: S101 - narrows the type for the checker
         return batch
 
     async def crops(self, request: RenderRequest, context: CallContext) -> CropBatch:
         """See `pipeline.mini.renderer.Renderer.crops`."""
-        batch = await self._worker.call(_Work(request, crops_only=True), context)
+        batch = await self._worker.call(DrawOrder(request, crops_only=True), context)
         assert isinstance(batch, CropBatch)  # noqa: S101 - narrows the type for the checker
         return batch
 
@@ -68,10 +73,10 @@ class RendererReplica:
         """See `StageWorker.check`."""
         await self._worker.check()
 
-    def _batch(self, items: Sequence[_Work]) -> list[Nv12RectBatch | CropBatch | LiveAnchorError]:
+    def _batch(self, items: Sequence[DrawOrder]) -> list[Nv12RectBatch | CropBatch | LiveAnchorError]:
         return [self._one(item) for item in items]
 
-    def _one(self, item: _Work) -> Nv12RectBatch | CropBatch | LiveAnchorError:
+    def _one(self, item: DrawOrder) -> Nv12RectBatch | CropBatch | LiveAnchorError:
         try:
             return self._stage.crops(item.request) if item.crops_only else self._stage.render(item.request)
         except LiveAnchorError as error:

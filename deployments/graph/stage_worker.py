@@ -6,13 +6,13 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from ray import serve
 
 from deployments.config import StageSettings
-from deployments.graph.batcher import Batcher
+from deployments.graph.batcher import Batcher, Overlap
 from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.errors import StageFailedError
 from deployments.graph.metrics import StageMetrics
@@ -38,6 +38,8 @@ class StageWorker(Generic[Item, Result]):
         settings: Batch size, queue length, when a batch counts as stuck.
         probe: A tiny inference; called in the thread.
         clock: Monotonic seconds.
+        pipeline: Where the model overlaps its work: takes one item and gives its result later; `run` is then not called.
+        overlap: With `pipeline`: how much it takes at once.
     """
 
     def __init__(
@@ -48,6 +50,8 @@ class StageWorker(Generic[Item, Result]):
         settings: StageSettings,
         probe: Callable[[], object],
         clock: Callable[[], float] = time.monotonic,
+        pipeline: Callable[[Item], Future[Result]] | None = None,
+        overlap: Overlap[Item] | None = None,
     ) -> None:
         self._stage = stage
         self._run = run
@@ -58,7 +62,8 @@ class StageWorker(Generic[Item, Result]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=stage)
         self._metrics = StageMetrics(stage)
         self._calls = 0
-        self._running_since: float | None = None
+        self._pipeline = pipeline
+        self._running_since: dict[int, float] = {}
         self._suspect = False
         self._batcher: Batcher[Item, Result] = Batcher(
             stage,
@@ -67,6 +72,8 @@ class StageWorker(Generic[Item, Result]):
             max_queued=settings.batch.max_queued,
             clock=clock,
             observer=self._metrics,
+            gather_s=settings.batch.gather_ms / 1000,
+            overlap=overlap,
         )
 
     async def call(self, item: Item, context: CallContext) -> Result:
@@ -85,7 +92,7 @@ class StageWorker(Generic[Item, Result]):
             StageFailedError: A batch has been running for too long, or not even the tiny inference works, as on a GPU whose context
                 is lost; a fresh replica is the only cure.
         """
-        since = self._running_since
+        since = min(self._running_since.values(), default=None)
         if since is not None and self._clock() - since > self._settings.stuck_after_s:
             raise StageFailedError(self._stage, f"a batch has been running for {self._clock() - since:.0f} s")
         if not self._suspect:
@@ -118,12 +125,29 @@ class StageWorker(Generic[Item, Result]):
         )
 
     async def _run_batch(self, items: Sequence[Item]) -> Sequence[Result | LiveAnchorError]:
-        self._running_since = self._clock()
+        batch = id(items)
+        self._running_since[batch] = self._clock()
         suspect = True
+        outcomes: Sequence[Result | LiveAnchorError]
         try:
-            outcomes = await asyncio.get_running_loop().run_in_executor(self._thread, self._run, items)
+            if self._pipeline is not None:
+                outcomes = await self._overlapped(self._pipeline, items)
+            else:
+                outcomes = await asyncio.get_running_loop().run_in_executor(self._thread, self._run, items)
             suspect = False
             return outcomes
         finally:
-            self._running_since = None
+            del self._running_since[batch]
             self._suspect = suspect
+
+    @staticmethod
+    async def _overlapped(
+        pipeline: Callable[[Item], Future[Result]], items: Sequence[Item]
+    ) -> list[Result | LiveAnchorError]:
+        outcomes: list[Result | LiveAnchorError] = []
+        for future in [asyncio.wrap_future(pipeline(item)) for item in items]:
+            try:
+                outcomes.append(await future)
+            except LiveAnchorError as error:
+                outcomes.append(error)
+        return outcomes

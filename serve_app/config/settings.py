@@ -117,7 +117,7 @@ class BatchesSettings(Settings):
 
     audio_features: BatchSettings = BatchSettings(max_size=8)
     motion_diffusion: BatchSettings = BatchSettings(max_size=8)
-    renderer: BatchSettings = BatchSettings(max_size=4)
+    renderer: BatchSettings = BatchSettings(max_size=1)
     rife: BatchSettings = BatchSettings(max_size=4)
 
 

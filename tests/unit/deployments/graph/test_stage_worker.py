@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("ray.serve")
 
 from deployments.config import BatchSettings, DeadlineSettings, StageSettings
+from deployments.graph.batcher import Overlap
 from deployments.graph.calls import CallContext, Distribution
 from deployments.graph.errors import DeadlineExceededError, StageFailedError
 from deployments.graph.metrics import Tally
@@ -145,6 +147,52 @@ def test_a_model_that_is_broken_for_good_makes_the_replica_unhealthy() -> None:
         assert await worker.call(7, context("a")) == 7
         await worker.check()
         assert len(probed) == 4, "a batch that works is as good as a probe"
+
+    asyncio.run(go())
+
+
+def test_a_model_that_overlaps_its_work_has_several_chunks_and_is_stuck_by_its_oldest() -> None:
+    clock = ManualClock(10.0)
+    given: dict[int, Future[int]] = {}
+
+    def pipeline(item: int) -> Future[int]:
+        given[item] = Future()
+        return given[item]
+
+    def not_run(items: Sequence[int]) -> list[int | LiveAnchorError]:
+        raise AssertionError("the pipeline has the model")
+
+    async def go() -> None:
+        worker: StageWorker[int, int] = StageWorker(
+            "test",
+            not_run,
+            lambda result: result,
+            StageSettings(stuck_after_s=30),
+            not_called,
+            clock,
+            pipeline=pipeline,
+            overlap=Overlap(lambda item: item, 9),
+        )
+        calls = [asyncio.create_task(worker.call(item, context(str(item)))) for item in (5, 6, 7)]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert sorted(given) == [5, 6], "two fill the room"
+        clock.now += 20
+        given[6].set_exception(InvalidInputError("item", "6", "others"))
+        with pytest.raises(InvalidInputError):
+            await calls[1]
+        await worker.check()
+        clock.now += 11
+        with pytest.raises(StageFailedError, match="31 s"):
+            await worker.check()
+        given[5].set_result(10)
+        assert await calls[0] == 10
+        for _ in range(20):
+            await asyncio.sleep(0)
+        given[7].set_result(14)
+        assert await calls[2] == 14
+        await worker.check()
+        assert worker._metrics.frames == 24 and worker._metrics.dropped_by_reason == {"failed": 1}
 
     asyncio.run(go())
 

@@ -49,7 +49,7 @@ def test_ray_serve_accepts_it(document: dict[str, Any]) -> None:
 def test_its_args_are_the_applications(document: dict[str, Any]) -> None:
     config = AppConfig.model_validate(document["applications"][0]["args"])
     assert config.models.family == "mini"
-    assert config.batches.renderer.max_size == 8
+    assert config.batches.motion_diffusion.max_size == 16
 
 
 def test_it_names_every_deployment_and_spells_everything_out(document: dict[str, Any]) -> None:
