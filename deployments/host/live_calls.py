@@ -93,6 +93,19 @@ class Interrupted:
 
 
 @dataclass(frozen=True)
+class ViewerAnswer:
+    """A viewer that has come.
+
+    Attributes:
+        viewer_id: Names the viewer in the session.
+        sdp: Our answer to its offer. Never logged.
+    """
+
+    viewer_id: str
+    sdp: str
+
+
+@dataclass(frozen=True)
 class NumberedEvent:
     """An event of a session and its place in the order of all of its events, from 1."""
 

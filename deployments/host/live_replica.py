@@ -18,23 +18,18 @@ from deployments.graph.handle_calls import translated
 from deployments.graph.stage_worker import replica_id
 from deployments.graph.stages import GraphStages, StageHandles
 from deployments.host.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
+from deployments.host.live_commands import Answer, LiveCommand
 from deployments.host.live_errors import NoCapacityError, SessionNotFoundError
 from deployments.host.live_registry import BEAT_S
 from deployments.host.live_registry_actor import registry_of
 from deployments.host.live_sessions import LiveSessions
-from kernels.errors import InvalidInputError, LiveAnchorError
+from kernels.errors import LiveAnchorError
 from pipeline.stages import StageInfo
 from pipeline.types import Avatar
 from pipeline.webrtc.warm_up import warm_up
 
 REGISTRY: Final = "live_registry"
-ACTIONS: Final = frozenset(
-    {
-        "candidates", "end", "speak", "open_audio", "push_audio", "close_audio", "interrupt", "session_stats", "view",
-        "end_view", "view_candidates",
-    }
-)  # fmt: skip
-"""Methods of `LiveSessions` that take a session id first and answer once."""
+"""Name of the registry in errors."""
 
 
 class LiveReplica:
@@ -102,18 +97,16 @@ class LiveReplica:
             await sessions.drain(offer.session_id)
             self._metric_active.set(len(sessions.ids))
 
-    async def do(self, session_id: str, action: str, args: tuple[Any, ...]) -> Any:
-        """One of `ACTIONS`.
+    async def handle(self, command: LiveCommand[Answer]) -> Answer:
+        """Do what a command asks of a session.
 
         Raises:
             SessionNotFoundError: The session is not here.
-            LiveAnchorError: What the action says.
+            LiveAnchorError: As the command says.
         """
-        if action not in ACTIONS:
-            raise InvalidInputError("action", action, ", ".join(sorted(ACTIONS)))
         if self._sessions is None:
-            raise SessionNotFoundError(session_id)
-        return await getattr(self._sessions, action)(session_id, *args)
+            raise SessionNotFoundError(command.session_id)
+        return await self._sessions.handle(command)
 
     async def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
         """Events of a session, to its end."""

@@ -1,93 +1,31 @@
-"""The live sessions of one process: set up, found by id, spoken to, and freed. No Ray; the same in tests and in `SessionHost`."""
+"""The live sessions of one process: admitted, begun, found by id, and freed. No Ray; the same in tests and in `SessionHost`."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 
 import structlog
 
 from deployments.config import SessionHostSettings
-from deployments.graph.timed_stages import TimedStages
-from deployments.host.event_log import EventLog
 from deployments.host.headroom import Headroom
-from deployments.host.live_calls import Interrupted, LiveAnswer, LiveOffer, NumberedEvent, Spoken
-from deployments.host.live_errors import (
-    AudioInUseError,
-    IceRestartError,
-    SessionEndedError,
-    SessionNotFoundError,
-    WrongDriveError,
-)
-from deployments.host.live_session_stats import first_frame_ms, session_stats
-from kernels.arrays import F32
-from kernels.nv12.from_rgb import rgb_to_nv12
-from pipeline.bounded_cache import BoundedCache
-from pipeline.live.contracts import Drive, EndReason, LiveEvent, VideoTick, VoiceTick
+from deployments.host.hosted_session import HostedSession
+from deployments.host.live_avatars import LiveAvatars
+from deployments.host.live_calls import LiveAnswer, LiveOffer, NumberedEvent
+from deployments.host.live_commands import Answer, LiveCommand
+from deployments.host.live_errors import SessionEndedError, SessionNotFoundError
+from deployments.host.session_setup import set_up
+from pipeline.live.contracts import EndReason
 from pipeline.live.idle_loop import IdleLoops
-from pipeline.live.loop_clock import MonotonicClock
-from pipeline.live.session import LiveSession
-from pipeline.media.audio_container import AudioLimits
-from pipeline.media.audio_in import decode_audio
-from pipeline.session.behaviour import behaviour_of
 from pipeline.stages import Stages
-from pipeline.types import SAMPLE_RATE_HZ, Avatar, Nv12Canvas
+from pipeline.types import Avatar
 from pipeline.webrtc.helpers import Helpers
-from pipeline.webrtc.hub import LiveHub
-from pipeline.webrtc.peer import LivePeer
-from pipeline.webrtc.sdp import TrickledCandidate
-from pipeline.webrtc.viewers import Viewers
 
-AVATAR_CACHE_BYTES: Final = 256 * 2**20
 KEPT_REASONS: Final = 1000
 KEPT_FIRST_FRAMES: Final = 200
-
-
-class _Sink:
-    """A session's `LiveSink`: media to the hub, events to the hub and to the log."""
-
-    def __init__(self, hub: LiveHub, log: EventLog) -> None:
-        self._hub = hub
-        self._log = log
-
-    def video(self, tick: VideoTick) -> None:
-        self._hub.video(tick)
-
-    def voice(self, tick: VoiceTick) -> None:
-        self._hub.voice(tick)
-
-    def event(self, event: LiveEvent) -> None:
-        self._log.add(event)
-        self._hub.event(event)
-
-
-class _Entry:
-    """One session and everything that it holds."""
-
-    def __init__(
-        self, offer: LiveOffer, session: LiveSession, hub: LiveHub, peer: LivePeer, viewers: Viewers, log: EventLog
-    ) -> None:
-        self.offer = offer
-        self.session = session
-        self.hub = hub
-        self.peer = peer
-        self.viewers = viewers
-        self.log = log
-        self.audio_token = ""
-        self.task: asyncio.Task[EndReason] | None = None
-
-    async def free(self) -> None:
-        """Everything but the session itself, which ends first."""
-        async with AsyncExitStack() as parts:  # each of them, whatever becomes of the others
-            parts.callback(self.log.close)
-            parts.push_async_callback(self.hub.close)
-            parts.push_async_callback(self.peer.close)
-            parts.push_async_callback(self.viewers.close)
 
 
 class LiveSessions:
@@ -116,18 +54,14 @@ class LiveSessions:
     ) -> None:
         self._settings = settings
         self._stages_of = stages_of
-        self._presenter = presenter
+        self._avatars = LiveAvatars(presenter, settings.session.colour)
         self._loops = IdleLoops(stages_for_loops, settings.live)
         self._on_begin = on_begin
         self._on_end = on_end
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, HostedSession] = {}
         self._beginning: set[str] = set()
         self._reasons: dict[str, str] = {}
         self._first_frames: deque[float] = deque(maxlen=KEPT_FIRST_FRAMES)
-        self._avatars: BoundedCache[tuple[str, str], tuple[Avatar, Nv12Canvas]] = BoundedCache(
-            AVATAR_CACHE_BYTES, lambda found: 3 * found[0].canvas_rgb.nbytes
-        )
-        self._default_id = ""
         self._helpers = Helpers(settings.rtc, clock=clock)
         self._log = structlog.get_logger("liveanchor.live")
         self.headroom = Headroom(
@@ -149,7 +83,7 @@ class LiveSessions:
         Raises:
             LiveAnchorError: The avatar is not there, or a stage failed.
         """
-        avatar, _ = await self._avatar(avatar_id)
+        avatar, _ = await self._avatars.find(avatar_id)
         await self._loops.warm(avatar, self._settings.session.model_copy(update={"fps": 25}))
 
     async def open(self, offer: LiveOffer) -> LiveAnswer:
@@ -163,10 +97,11 @@ class LiveSessions:
         if offer.last_try:
             await self._make_room()
         self.headroom.admit(offer.session_id, offer.last_try)
-        entry: _Entry | None = None
+        entry: HostedSession | None = None
         try:
-            avatar, canvas = await self._avatar(offer.avatar_id)
-            entry = self._make(offer, await self._stages_of(offer.session_id), avatar, canvas)
+            avatar, canvas = await self._avatars.find(offer.avatar_id)
+            stages = await self._stages_of(offer.session_id)
+            entry = set_up(offer, self._settings, stages, (avatar, canvas), self._loops, self.headroom, self._helpers)
             self._beginning.add(offer.session_id)
             announced = asyncio.create_task(self._announce(offer.session_id))  # takes as long as half an answer
             try:
@@ -208,14 +143,19 @@ class LiveSessions:
     async def ended_because(self, session_id: str) -> str:
         """Wait until a session is over and free; say why."""
         entry = self._entries.get(session_id)
-        if entry is not None and entry.task is not None:
-            return str(await asyncio.shield(entry.task))
+        if entry is not None:
+            return str(await entry.over())
         return self._reasons.get(session_id, str(EndReason.FAILED))
 
-    async def end(self, session_id: str, reason: EndReason = EndReason.DELETED) -> None:
-        """End a session and wait until everything is free."""
-        self._entry(session_id).session.end(reason)
-        await self.ended_because(session_id)
+    async def handle(self, command: LiveCommand[Answer]) -> Answer:
+        """Do what a command asks of the session that it names.
+
+        Raises:
+            SessionNotFoundError: The session is not here.
+            SessionEndedError: It is over, or ends.
+            LiveAnchorError: As the command says.
+        """
+        return await self._entry(command.session_id).handle(command)
 
     async def drain(self, session_id: str) -> None:
         """End a session, if it does not end or is over already, and wait until everything is free."""
@@ -228,132 +168,29 @@ class LiveSessions:
         """End all sessions."""
         for session_id in self.ids:
             await self.drain(session_id)
-        await self._loops.close()
         await self._helpers.close()
-
-    async def candidates(self, session_id: str, candidates: Sequence[dict[str, Any]]) -> None:
-        """See `serve_app.http.live.host.LiveHost`."""
-        entry = self._entry(session_id)
-        await entry.peer.add_candidates(_trickled(candidates, entry.offer.sdp))
-
-    async def speak(self, session_id: str, audio: bytes) -> Spoken:
-        """See `LiveHost`."""
-        entry = self._pushed(session_id)
-        limits = AudioLimits(self._settings.live.max_queued_speech_s, self._settings.max_upload_bytes)
-        pcm = (await asyncio.to_thread(decode_audio, audio, limits)).pcm
-        self._entry(session_id)  # it may have ended while the file was read
-        waiting_s = entry.session.waiting_s
-        utterance_id = entry.session.speak(pcm)
-        return Spoken(utterance_id, len(pcm) / SAMPLE_RATE_HZ, waiting_s)
-
-    async def open_audio(self, session_id: str) -> str:
-        """See `LiveHost`."""
-        entry = self._pushed(session_id)
-        if entry.audio_token:
-            raise AudioInUseError(session_id)
-        entry.audio_token = secrets.token_hex(8)
-        return entry.audio_token
-
-    async def push_audio(self, session_id: str, token: str, pcm: F32, ends: bool) -> float:
-        """See `LiveHost`."""
-        entry = self._pushed(session_id)
-        if token != entry.audio_token:
-            raise AudioInUseError(session_id)
-        if len(pcm):
-            entry.session.push(pcm)
-        if ends:
-            entry.session.finish_utterance()
-        return entry.session.waiting_s
-
-    async def close_audio(self, session_id: str, token: str) -> None:
-        """See `LiveHost`."""
-        entry = self._entry(session_id)
-        if token == entry.audio_token:
-            entry.audio_token = ""
-            entry.session.finish_utterance()
-
-    async def interrupt(self, session_id: str) -> Interrupted:
-        """See `LiveHost`."""
-        found = self._entry(session_id).session.interrupt()
-        return Interrupted(found.epoch, found.position_s, found.utterance_id)
+        await self._loops.close()
 
     async def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
-        """See `LiveHost`."""
+        """Events of a session from number `after + 1` on, to its end; those that are not kept any more are left out.
+
+        Raises:
+            SessionNotFoundError: The session is not here.
+            SessionEndedError: It is over, or ends.
+        """
         async for event in self._entry(session_id).log.follow(after):
             yield event
 
-    async def session_stats(self, session_id: str) -> dict[str, Any]:
-        """See `LiveHost`."""
-        return self._stats(self._entry(session_id))
-
     def first_frames_ms(self) -> list[float]:
         """From connected to the first picture sent, of the sessions here and the last ones that ended."""
-        here = [first_frame_ms(entry.peer.stats()) for entry in self._entries.values()]
+        here = [entry.first_frame_ms() for entry in self._entries.values()]
         return [*self._first_frames, *(one for one in here if one is not None)]
 
     def all_stats(self) -> list[dict[str, Any]]:
-        """Of every session here."""
-        return [self._stats(entry) for entry in self._entries.values()]
+        """Numbers of every session here."""
+        return [entry.stats() for entry in self._entries.values()]
 
-    async def view(self, session_id: str, sdp: str) -> tuple[str, str]:
-        """See `LiveHost`."""
-        return await self._entry(session_id).viewers.add_viewer(sdp)
-
-    async def end_view(self, session_id: str, viewer_id: str) -> None:
-        """See `LiveHost`."""
-        await self._entry(session_id).viewers.remove(viewer_id)
-
-    async def view_candidates(self, session_id: str, viewer_id: str, candidates: Sequence[dict[str, Any]]) -> None:
-        """See `LiveHost`."""
-        viewers = self._entry(session_id).viewers
-        await viewers.add_candidates(viewer_id, _trickled(candidates, viewers.offer_of(viewer_id)))
-
-    def _make(self, offer: LiveOffer, stages: Stages, avatar: Avatar, canvas: Nv12Canvas) -> _Entry:
-        settings = self._settings
-        picture = settings.session.model_copy(update={"fps": offer.fps})
-        hub = LiveHub(
-            canvas,
-            offer.fps,
-            settings.encoder,
-            settings.rtc,
-            picture.colour,
-            offer.echo,
-            session_id=offer.session_id,
-            on_failure=lambda error: entry.session.end(EndReason.FAILED),
-        )
-        peer = LivePeer(
-            hub,
-            settings.rtc,
-            connect_timeout_s=settings.live.connect_timeout_s,
-            microphone=offer.drive is Drive.MIC,
-            on_microphone=lambda pcm, position: entry.session.feed(pcm),
-            on_connected=lambda: self._client_came(entry),
-            on_ended=lambda reason: entry.session.end(reason),
-            helpers=self._helpers,
-        )
-        log = EventLog()
-        session = LiveSession(
-            offer.session_id,
-            TimedStages(stages, lambda took_s, lasts_s: self.headroom.chunk_done(offer.session_id, took_s, lasts_s)),
-            avatar,
-            self._loops,
-            _Sink(hub, log),
-            settings.live,
-            picture,
-            offer.drive,
-            offer.seed,
-            MonotonicClock(),
-            behaviour_of(avatar),
-        )
-        viewers = Viewers(hub, settings.rtc, connect_timeout_s=settings.live.connect_timeout_s, helpers=self._helpers)
-        entry = _Entry(offer, session, hub, peer, viewers, log)
-        return entry
-
-    def _client_came(self, entry: _Entry) -> None:
-        self.headroom.client_came(entry.offer.session_id)
-        entry.session.connected()
-
-    async def _run(self, entry: _Entry) -> EndReason:
+    async def _run(self, entry: HostedSession) -> EndReason:
         session_id, reason = entry.offer.session_id, EndReason.FAILED
         try:
             reason = await entry.session.run()
@@ -363,7 +200,7 @@ class LiveSessions:
                 await entry.free()
             finally:
                 self._forget(session_id, reason)
-                if (first := first_frame_ms(entry.peer.stats())) is not None:
+                if (first := entry.first_frame_ms()) is not None:
                     self._first_frames.append(first)
                 if self._on_end is not None:
                     await self._on_end(session_id, str(reason))
@@ -377,51 +214,11 @@ class LiveSessions:
             del self._reasons[next(iter(self._reasons))]
         self._log.info("session_ended", session_id=session_id, reason=str(reason))
 
-    async def _avatar(self, avatar_id: str | None) -> tuple[Avatar, Nv12Canvas]:
-        """An avatar and its still picture; read from the store once."""
-        colour = self._settings.session.colour
-        wanted = avatar_id or self._default_id
-        found = self._avatars.find((wanted, colour)) if wanted else None
-        if found is None:
-            found = await asyncio.to_thread(self._load, avatar_id)
-            if not avatar_id:
-                self._default_id = found[0].avatar_id
-            loaded = found
-            self._avatars.get_or_build((found[0].avatar_id, colour), lambda: loaded)
-        return found
-
-    def _load(self, avatar_id: str | None) -> tuple[Avatar, Nv12Canvas]:
-        avatar = self._presenter(avatar_id)
-        return avatar, Nv12Canvas(*rgb_to_nv12(avatar.canvas_rgb, colour=self._settings.session.colour))
-
-    def _stats(self, entry: _Entry) -> dict[str, Any]:
-        return session_stats(entry.session.stats(), entry.hub.stats(), entry.peer.stats(), entry.viewers.stats())
-
-    def _pushed(self, session_id: str) -> _Entry:
-        entry = self._entry(session_id)
-        if entry.offer.drive is not Drive.PUSH:
-            raise WrongDriveError(str(entry.offer.drive))
-        return entry
-
-    def _entry(self, session_id: str) -> _Entry:
+    def _entry(self, session_id: str) -> HostedSession:
         entry = self._entries.get(session_id)
         if entry is not None:
-            if (reason := entry.session.reason) is not None:  # it is being freed
-                raise SessionEndedError(session_id, str(reason))
+            entry.check_alive()
             return entry
         if session_id in self._reasons:
             raise SessionEndedError(session_id, self._reasons[session_id])
         raise SessionNotFoundError(session_id)
-
-
-def _trickled(candidates: Sequence[dict[str, Any]], offer_sdp: str) -> list[TrickledCandidate | None]:
-    for one in candidates:
-        ufrag = one.get("usernameFragment")
-        if ufrag and f"a=ice-ufrag:{ufrag}" not in offer_sdp.splitlines():
-            raise IceRestartError(
-                "candidates", "another ICE user name than the offer's", "those of the offer; make a new offer"
-            )
-    found: list[TrickledCandidate | None] = [
-        TrickledCandidate(one["candidate"], one["sdpMid"], one["sdpMLineIndex"]) for one in candidates
-    ]
-    return found or [None]

@@ -26,6 +26,7 @@ from deployments.host.avatars_in_use import AvatarsInUse
 from deployments.host.file_job import prepare_job, run_job
 from deployments.host.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
 from deployments.host.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
+from deployments.host.live_commands import Answer, LiveCommand
 from deployments.host.live_replica import LiveReplica
 from deployments.logs import configure_replica_logs
 from pipeline.avatars.portrait import PortraitLimits
@@ -220,9 +221,9 @@ class SessionHostReplica:
                 async for item in items:
                     yield item
 
-    async def live_do(self, session_id: str, action: str, args: tuple[Any, ...]) -> Any:
-        """See `LiveReplica.do`; called directly, on the replica that holds the session."""
-        return await self._live.do(session_id, action, args)
+    async def handle(self, command: LiveCommand[Answer]) -> Answer:
+        """Do what a command asks of a live session; called directly, on the replica that holds the session."""
+        return await self._live.handle(command)
 
     async def live_events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
         """See `LiveReplica.events`; called directly."""

@@ -154,10 +154,9 @@ class SpeechQueue:
         return self._queue[0] if self._queue else None
 
     def speak(self, pcm: F32, now: int) -> str:
-        """Queue a whole utterance; see `LiveSession.speak`."""
+        """Queue a whole utterance behind the others; one that is open is heard to its end first. See `LiveSession.speak`."""
         utterance = self._new(pcm, now)
         utterance.finished = True
-        self.finish()
         return utterance.utterance_id
 
     def push(self, pcm: F32, now: int) -> str:
@@ -222,7 +221,6 @@ class SpeechQueue:
 
     def _new(self, pcm: F32, now: int) -> Utterance:
         self._check_room(pcm)
-        self.finish()
         self._count += 1
         utterance = Utterance(f"{self._name}-{self._count}")
         utterance.add(pcm, now)

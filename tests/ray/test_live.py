@@ -17,6 +17,7 @@ import pytest
 from ray import serve
 from websockets.asyncio.client import connect
 
+from deployments.host.live_commands import Interrupt, ReadStats
 from pipeline.avatars.store import AvatarStore, avatars_dir
 from pipeline.mini.registration import make_avatar
 from pipeline.presenter.draw import draw_presenter
@@ -79,8 +80,8 @@ def test_a_session_speaks_is_interrupted_and_ends(graph: Graph) -> None:
             assert cut["epoch"] == 1 and 0 < cut["position_s"] < 30 and cut["utterance_id"] == spoken["utterance_id"]
             another_ingress = RayLiveHost(serve.get_deployment_handle("SessionHost", APP_NAME))
             session_id = url.rpartition("/")[2]
-            assert (await another_ingress.interrupt(session_id)).epoch == 1
-            assert (await another_ingress.session_stats(session_id))["epoch"] == 1
+            assert (await another_ingress.handle(Interrupt(session_id))).epoch == 1
+            assert (await another_ingress.handle(ReadStats(session_id)))["epoch"] == 1
             (one,) = [row for row in stats(graph)["sessions"] if row["session_id"] == session_id]
             assert one["stage_calls"]["motion_diffusion"] > 0 and one["epoch"] == 1
             report = await client.pc.getStats()  # later than what the service was told

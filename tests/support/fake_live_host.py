@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from deployments.host.live_calls import Interrupted, LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent, Spoken
+from deployments.host.live_calls import (
+    Interrupted,
+    LiveAnswer,
+    LiveHostStats,
+    LiveOffer,
+    NumberedEvent,
+    Spoken,
+    ViewerAnswer,
+)
+from deployments.host.live_commands import (
+    AddCandidates,
+    AddViewer,
+    AddViewerCandidates,
+    CloseAudio,
+    End,
+    Interrupt,
+    LiveCommand,
+    OpenAudio,
+    PushAudio,
+    ReadStats,
+    RemoveViewer,
+    Speak,
+)
 from deployments.host.live_errors import (
     AudioInUseError,
     NoCapacityError,
@@ -73,45 +95,40 @@ class FakeLiveHost:
         self.sessions[offer.session_id] = FakeSession(offer)
         return LiveAnswer(offer.session_id, "v=0 answer", "ab" * 16, 512, 512, offer.fps)
 
-    async def candidates(self, session_id: str, candidates: Sequence[dict[str, Any]]) -> None:
-        self._one(session_id).candidates.extend(candidates)
-
-    async def end(self, session_id: str) -> None:
-        self._one(session_id).tell("ended", reason="deleted")
-        del self.sessions[session_id]
-        self.ended[session_id] = "deleted"
-
-    async def speak(self, session_id: str, audio: bytes) -> Spoken:
-        session = self._one(session_id)
-        self._check_drive(session)
-        duration_s = decode_audio(audio).duration_s
-        session.utterances.append(duration_s)
-        return Spoken(f"u{len(session.utterances)}", duration_s, sum(session.utterances[:-1]))
-
-    async def open_audio(self, session_id: str) -> str:
-        session = self._one(session_id)
-        self._check_drive(session)
-        if session.token:
-            raise AudioInUseError(session_id)
-        session.token = f"place-{len(session.utterances)}"
-        return session.token
-
-    async def push_audio(self, session_id: str, token: str, pcm: F32, ends: bool) -> float:
-        session = self._one(session_id)
-        assert token == session.token
-        session.pcm.append(pcm)
-        if ends:
-            session.utterances.append(sum(map(len, session.pcm)) / 16_000 - sum(session.utterances))
-        return 0.0
-
-    async def close_audio(self, session_id: str, token: str) -> None:
-        self._one(session_id).token = ""
-
-    async def interrupt(self, session_id: str) -> Interrupted:
-        session = self._one(session_id)
-        session.epoch += 1
-        session.pcm.clear()
-        return Interrupted(session.epoch, 1.25, "u1")
+    async def handle(self, command: LiveCommand[Any]) -> Any:
+        session = self._one(command.session_id)
+        match command:
+            case AddCandidates():
+                session.candidates.extend(command.candidates)
+            case End():
+                session.tell("ended", reason="deleted")
+                del self.sessions[command.session_id]
+                self.ended[command.session_id] = "deleted"
+            case Speak():
+                return self._speak(session, command.audio)
+            case OpenAudio():
+                return self._open_audio(session)
+            case PushAudio():
+                return self._push_audio(session, command)
+            case CloseAudio():
+                session.token = ""
+            case Interrupt():
+                session.epoch += 1
+                session.pcm.clear()
+                return Interrupted(session.epoch, 1.25, "u1")
+            case ReadStats():
+                return session.stats()
+            case AddViewer():
+                session.viewers.add("v1")
+                return ViewerAnswer("v1", "v=0 viewer answer")
+            case RemoveViewer():
+                session.viewers.discard(command.viewer_id)
+            case AddViewerCandidates():
+                if command.viewer_id not in session.viewers:
+                    raise UnknownViewerError(command.viewer_id)
+            case _:
+                raise AssertionError(command)
+        return None
 
     async def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
         session = self._one(session_id)
@@ -125,24 +142,9 @@ class FakeLiveHost:
             session.changed.clear()
             await session.changed.wait()
 
-    async def session_stats(self, session_id: str) -> dict[str, Any]:
-        return self._one(session_id).stats()
-
     async def live_stats(self) -> list[LiveHostStats]:
         rows = [one.stats() for one in self.sessions.values()]
         return [LiveHostStats("r1", self.capacity, rows, {"deleted": len(self.ended)}, self.refused, [40.0, 60.0])]
-
-    async def view(self, session_id: str, sdp: str) -> tuple[str, str]:
-        session = self._one(session_id)
-        session.viewers.add("v1")
-        return "v1", "v=0 viewer answer"
-
-    async def end_view(self, session_id: str, viewer_id: str) -> None:
-        self._one(session_id).viewers.discard(viewer_id)
-
-    async def view_candidates(self, session_id: str, viewer_id: str, candidates: Sequence[dict[str, Any]]) -> None:
-        if viewer_id not in self._one(session_id).viewers:
-            raise UnknownViewerError(viewer_id)
 
     def heard(self, session_id: str) -> F32:
         """All PCM that came since the last interruption."""
@@ -158,3 +160,23 @@ class FakeLiveHost:
     def _check_drive(self, session: FakeSession) -> None:
         if session.offer.drive is not Drive.PUSH:
             raise WrongDriveError(str(session.offer.drive))
+
+    def _speak(self, session: FakeSession, audio: bytes) -> Spoken:
+        self._check_drive(session)
+        duration_s = decode_audio(audio).duration_s
+        session.utterances.append(duration_s)
+        return Spoken(f"u{len(session.utterances)}", duration_s, sum(session.utterances[:-1]))
+
+    def _open_audio(self, session: FakeSession) -> str:
+        self._check_drive(session)
+        if session.token:
+            raise AudioInUseError(session.offer.session_id)
+        session.token = f"place-{len(session.utterances)}"
+        return session.token
+
+    def _push_audio(self, session: FakeSession, command: PushAudio) -> float:
+        assert command.token == session.token
+        session.pcm.append(command.pcm)
+        if command.ends:
+            session.utterances.append(sum(map(len, session.pcm)) / 16_000 - sum(session.utterances))
+        return 0.0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
 
 from deployments.config import SessionHostSettings
-from deployments.host.live_calls import LiveAnswer, LiveHostStats, LiveOffer
+from deployments.host.live_calls import LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent
+from deployments.host.live_commands import Answer, LiveCommand
 from deployments.host.live_sessions import LiveSessions
 from pipeline.stages import Stages
 from pipeline.types import Avatar
@@ -43,9 +43,12 @@ class InProcessLive:
         counts = (dict(one.ended), one.headroom.refused, tuple(one.first_frames_ms()))
         return [LiveHostStats("r1", one.headroom.capacity(), one.all_stats(), *counts)]
 
-    def __getattr__(self, name: str) -> Any:
-        """Everything else is the same call."""
-        return getattr(self.sessions, name)
+    async def handle(self, command: LiveCommand[Answer]) -> Answer:
+        return await self.sessions.handle(command)
+
+    async def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
+        async for event in self.sessions.events(session_id, after):
+            yield event
 
     async def _same(self, session_id: str) -> Stages:
         return self._stages

@@ -11,6 +11,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from deployments.host.live_calls import NumberedEvent
+from deployments.host.live_commands import ReadStats
 from kernels.errors import InvalidInputError, LiveAnchorError
 from serve_app.http.files.streamed import StreamedResponse
 from serve_app.http.live.host import LiveHost
@@ -48,7 +49,7 @@ def live_event_routes(services: Services, host: LiveHost) -> APIRouter:
         ends with the session.
         """
         after = _last_event(request)
-        await host.session_stats(session_id)  # so that an unknown session is a 404 and not a broken stream
+        await host.handle(ReadStats(session_id))  # so that an unknown session is a 404 and not a broken stream
         source = host.events(session_id, after)
         stack = AsyncExitStack()
         stack.push_async_callback(source.aclose)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,9 +14,9 @@ from ray.serve.handle import DeploymentHandle
 from deployments.graph.direct_call import DirectCall
 from deployments.graph.errors import DeadlineExceededError, NotReadyError, ReplicaGoneError, StageLostError
 from deployments.graph.handle_calls import answer_of, answers_of_all, give_up, translated
-from deployments.host.live_calls import Interrupted, LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent, Spoken
+from deployments.host.live_calls import LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent
+from deployments.host.live_commands import Answer, LiveCommand
 from deployments.host.live_errors import NoCapacityError, SessionLostError
-from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 
 STAGE: Final = "session_host"
@@ -45,7 +45,12 @@ class RayLiveHost:
         self._log = structlog.get_logger("liveanchor.live")
 
     async def offer(self, offer: LiveOffer) -> LiveAnswer:
-        """See `LiveHost`."""
+        """Begin a session on a host that has room; a host that is full, or dies, is not the last one that is asked.
+
+        Raises:
+            NoCapacityError: No host has room.
+            LiveAnchorError: What the host answered, or the host is lost.
+        """
         method: Any = self._handle.options(method_name="live", stream=True)
         for attempt in range(1, OFFER_ATTEMPTS + 1):
             items = method.remote(replace(offer, last_try=attempt == OFFER_ATTEMPTS))
@@ -67,38 +72,18 @@ class RayLiveHost:
             return answer
         raise StageLostError(STAGE, OFFER_ATTEMPTS)
 
-    async def candidates(self, session_id: str, candidates: Sequence[dict[str, Any]]) -> None:
-        """See `LiveHost`."""
-        await self._do(session_id, "candidates", list(candidates))
-
-    async def end(self, session_id: str) -> None:
-        """See `LiveHost`."""
-        await self._do(session_id, "end")
-
-    async def speak(self, session_id: str, audio: bytes) -> Spoken:
-        """See `LiveHost`."""
-        spoken: Spoken = await self._do(session_id, "speak", audio)
-        return spoken
-
-    async def open_audio(self, session_id: str) -> str:
-        """See `LiveHost`."""
-        return str(await self._do(session_id, "open_audio"))
-
-    async def push_audio(self, session_id: str, token: str, pcm: F32, ends: bool) -> float:
-        """See `LiveHost`."""
-        return float(await self._do(session_id, "push_audio", token, pcm, ends))
-
-    async def close_audio(self, session_id: str, token: str) -> None:
-        """See `LiveHost`."""
-        await self._do(session_id, "close_audio", token)
-
-    async def interrupt(self, session_id: str) -> Interrupted:
-        """See `LiveHost`."""
-        interrupted: Interrupted = await self._do(session_id, "interrupt")
-        return interrupted
+    async def handle(self, command: LiveCommand[Answer]) -> Answer:
+        """Hand a command to the replica that owns its session."""
+        place = await self._place(command.session_id)
+        try:
+            answer: Answer = await DirectCall(place, self._app).unary("handle", command)
+        except ReplicaGoneError as error:
+            await self._gone(command.session_id, place)
+            raise SessionLostError(command.session_id) from error
+        return answer
 
     async def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
-        """See `LiveHost`."""
+        """Follow a session's events on the replica that owns it; see `LiveHost.events` for errors."""
         place = await self._place(session_id)
         try:
             async for event in DirectCall(place, self._app).stream("live_events", session_id, after):
@@ -107,13 +92,8 @@ class RayLiveHost:
             await self._gone(session_id, place)
             raise SessionLostError(session_id) from error
 
-    async def session_stats(self, session_id: str) -> dict[str, Any]:
-        """See `LiveHost`."""
-        found: dict[str, Any] = await self._do(session_id, "session_stats")
-        return found
-
     async def live_stats(self) -> list[LiveHostStats]:
-        """See `LiveHost`: hosts that Ray Serve knows, which may have had no session yet, and those that drain, which it skips.
+        """Ask hosts that Ray Serve knows, which may have had no session yet, and those that drain, which it skips.
 
         Hosts that die meanwhile are left out. Those that drain have room for nothing but what they hold.
         """
@@ -133,32 +113,11 @@ class RayLiveHost:
         }
         return list((found | taking | draining).values())
 
-    async def view(self, session_id: str, sdp: str) -> tuple[str, str]:
-        """See `LiveHost`."""
-        viewer: tuple[str, str] = await self._do(session_id, "view", sdp)
-        return viewer
-
-    async def end_view(self, session_id: str, viewer_id: str) -> None:
-        """See `LiveHost`."""
-        await self._do(session_id, "end_view", viewer_id)
-
-    async def view_candidates(self, session_id: str, viewer_id: str, candidates: Sequence[dict[str, Any]]) -> None:
-        """See `LiveHost`."""
-        await self._do(session_id, "view_candidates", viewer_id, list(candidates))
-
     async def _serving(self) -> list[Any]:
         try:
             return await answers_of_all(STAGE, self._handle, "live_stats", STATS_S)
         except (DeadlineExceededError, NotReadyError):
             return []
-
-    async def _do(self, session_id: str, action: str, *args: object) -> Any:
-        place = await self._place(session_id)
-        try:
-            return await DirectCall(place, self._app).unary("live_do", session_id, action, args)
-        except ReplicaGoneError as error:
-            await self._gone(session_id, place)
-            raise SessionLostError(session_id) from error
 
     async def _place(self, session_id: str) -> str:
         """The owner's full name; asked for once per session and ingress."""

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from deployments.host.live_calls import LiveOffer
+from deployments.host.live_commands import AddCandidates, End, Interrupt, ReadStats
 from pipeline.live.contracts import Drive
 from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.live.fields import candidates_body, candidates_of, offer_body, offer_of
@@ -210,7 +211,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         """
         with services.budget.hold() as hold:
             found = await candidates_of(request, settings, hold)
-        await host.candidates(session_id, found)
+        await host.handle(AddCandidates(session_id, tuple(found)))
         return Response(status_code=204)
 
     @router.get(
@@ -220,7 +221,8 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
     )
     async def session_stats(session_id: str) -> SessionStats:
         """State, rates, queues, offsets, losses, latency percentiles."""
-        return _session(await host.session_stats(session_id))
+        found = await host.handle(ReadStats(session_id))
+        return _session(found)
 
     @router.post(
         "/{session_id}/interrupt",
@@ -229,7 +231,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
     )
     async def interrupt(session_id: str) -> InterruptAnswer:
         """Sound and mouth stop, queued speech is dropped. Where nobody speaks, nothing happens and the answer says so."""
-        found = await host.interrupt(session_id)
+        found = await host.handle(Interrupt(session_id))
         return InterruptAnswer(epoch=found.epoch, position_s=found.position_s, utterance_id=found.utterance_id)
 
     @router.delete(
@@ -239,7 +241,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
     )
     async def delete(session_id: str) -> Response:
         """Frees everything that it held before it answers. A second time: 410."""
-        await host.end(session_id)
+        await host.handle(End(session_id))
         return Response(status_code=200)
 
     return router

@@ -48,7 +48,8 @@ _CLOSES: Final = {
 _SUMMARY: Final = "Push PCM into a live session"
 _ABOUT: Final = (
     'For sessions with `drive: "push"`; the offer\'s answer has the address as `audio_url`. Connect with `ws:` or `wss:` to the '
-    "same host and port. One WebSocket per session speaks at a time."
+    "same host and port. One WebSocket per session speaks at a time; files that are sent to `/speak` "
+    "meanwhile wait for the end of the utterance."
 )
 
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from deployments.graph.errors import plain
+from deployments.host.live_commands import CloseAudio, Interrupt, OpenAudio, PushAudio, Speak
 from deployments.host.live_errors import SessionEndedError
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError
@@ -109,13 +110,13 @@ def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:
     async def speak(session_id: str, request: Request) -> SpokenAnswer:
         """Any audio file, as the body itself (`Content-Type: audio/...`) or as the form field `audio`.
 
-        It is spoken after what is queued. The answer is 202 as soon as the file was read: speaking goes on, and events tell when it
-        begins and ends.
+        It is spoken after everything that was pushed before; an utterance that a WebSocket is pushing is heard to its end first.
+        The answer is 202 as soon as the file was read: speaking goes on, and events tell when it begins and ends.
         """
         with services.budget.hold() as hold:
             audio = await _speech(services, request, hold)
             services.metrics.uploaded(hold.held)
-            spoken = await host.speak(session_id, audio)
+            spoken = await host.handle(Speak(session_id, audio))
         return SpokenAnswer(
             utterance_id=spoken.utterance_id,
             duration_s=round(spoken.duration_s, 6),
@@ -148,7 +149,7 @@ class _AudioSocket:
     async def run(self) -> None:
         try:
             reader = PcmReader(self._query("sample_rate"), self._query("channels"))
-            token = await self._host.open_audio(self._session_id)
+            token = await self._host.handle(OpenAudio(self._session_id))
         except LiveAnchorError as error:
             await self._refuse(plain(error))
             return
@@ -206,7 +207,7 @@ class _AudioSocket:
                 self._waiting.clear()
                 self._waiting_samples, self._utterance_open = 0, False
                 self._changed.notify_all()
-            found = await self._host.interrupt(self._session_id)
+            found = await self._host.handle(Interrupt(self._session_id))
             await self._socket.send_json({"type": "interrupted", "position_s": found.position_s, "epoch": found.epoch})
         else:
             raise InvalidInputError("message", text[:80], '{"type": "end"} or {"type": "interrupt"}, or PCM')
@@ -229,7 +230,7 @@ class _AudioSocket:
                 await self._changed.wait_for(lambda: self._waiting)
                 pcm, ends = self._take()
                 self._sending = True
-            await self._host.push_audio(self._session_id, token, pcm, ends)
+            await self._host.handle(PushAudio(self._session_id, token, pcm, ends))
             async with self._changed:
                 self._sending = False
                 self._changed.notify_all()
@@ -268,7 +269,7 @@ class _AudioSocket:
 
     async def _close_audio(self, token: str) -> None:
         try:
-            await self._host.close_audio(self._session_id, token)
+            await self._host.handle(CloseAudio(self._session_id, token))
         except LiveAnchorError as error:
             self._log.info("audio_not_closed", session_id=self._session_id, code=plain(error).code)
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
+from deployments.host.live_commands import AddViewer, AddViewerCandidates, RemoveViewer
 from kernels.errors import InvalidInputError
 from pipeline.webrtc.ice import link_headers
 from serve_app.http.body.disconnect import until_disconnect
@@ -44,14 +45,14 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
             body = await read_small(request, settings, hold)
         try:
             sdp = check_sdp(body.decode("utf-8"))
-            viewer_id, answer = await until_disconnect(request.receive, host.view(session_id, sdp))
+            viewer = await until_disconnect(request.receive, host.handle(AddViewer(session_id, sdp)))
         except UnicodeDecodeError as error:
             raise BodyMalformedError("body", "no UTF-8", "an SDP offer") from error
         except InvalidInputError as error:
             if error.code != InvalidInputError.code:  # no common codec
                 raise
             raise BodyMalformedError("body", error.got, error.allowed) from error  # the body is the offer
-        response = Response(answer, 201, {"Location": f"/stream/whep/{session_id}/{viewer_id}"}, SDP)
+        response = Response(viewer.sdp, 201, {"Location": f"/stream/whep/{session_id}/{viewer.viewer_id}"}, SDP)
         for link in link_headers(settings.rtc):
             response.headers.append("Link", link)
         return response
@@ -64,7 +65,7 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
     )
     async def leave(session_id: str, viewer_id: str) -> Response:
         """A viewer that is gone already is no error."""
-        await host.end_view(session_id, viewer_id)
+        await host.handle(RemoveViewer(session_id, viewer_id))
         return Response(status_code=200)
 
     @router.patch(
@@ -78,7 +79,7 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
         """`application/trickle-ice-sdpfrag` (RFC 8840), or JSON as for the session. No ICE restart: make a new offer."""
         with services.budget.hold() as hold:
             found = await candidates_of(request, settings, hold)
-        await host.view_candidates(session_id, viewer_id, found)
+        await host.handle(AddViewerCandidates(session_id, viewer_id, tuple(found)))
         return Response(status_code=204)
 
     return router

@@ -277,7 +277,8 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "audio_in_use": ProblemKind(
         409,
         "Somebody else already speaks in this session",
-        "Another WebSocket pushes speech, and two speakers never mix. Close that one first.",
+        "Another WebSocket pushes speech, and two speakers never mix. Close that one first, or send "
+        "files to `/speak`, which queues them.",
     ),
     "queue_full": ProblemKind(
         409,

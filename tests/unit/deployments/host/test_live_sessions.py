@@ -7,14 +7,29 @@ import gc
 import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from deployments.config import SessionHostSettings
 from deployments.graph.errors import StageLostError
 from deployments.host.live_calls import LiveOffer
+from deployments.host.live_commands import (
+    AddCandidates,
+    AddViewer,
+    AddViewerCandidates,
+    CloseAudio,
+    End,
+    Interrupt,
+    LiveCommand,
+    OpenAudio,
+    PushAudio,
+    ReadStats,
+    RemoveViewer,
+    Speak,
+)
 from deployments.host.live_errors import (
     AudioInUseError,
     IceRestartError,
@@ -115,21 +130,21 @@ def test_a_session_shows_pictures_speaks_and_ends_leaving_nothing() -> None:
         await until(lambda: len(client.pictures) >= 5)
         assert told.begun == ["s1"] and told.ids_at_begin == ["s1"], "a beat at that moment must not leave it out"
         assert sessions.ids == ["s1"]
-        spoken = await sessions.speak("s1", wav(0.4))
+        spoken = await sessions.handle(Speak("s1", wav(0.4)))
         assert spoken.duration_s == pytest.approx(0.4) and spoken.queued_s == 0
         events = [event async for event in _until_finished(sessions)]
         assert [one.name for one in events] == ["connected", "speaking_started", "speaking_finished"]
         assert events[-1].data["position_s"] == pytest.approx(0.4) and events[-1].data["interrupted"] is False
-        stats = await sessions.session_stats("s1")
+        stats = await sessions.handle(ReadStats("s1"))
         assert stats["stage_calls"]["motion_diffusion"] > 0 and 0 < stats["first_frame_ms"] < 1000 * stats["uptime_s"]
         assert sessions.first_frames_ms() == [stats["first_frame_ms"]]
         await until(lambda: len(client.messages) >= 3)
         assert [json.loads(one)["name"] for one in client.messages][:3] == [one.name for one in events]
         assert channel.label == "events"
-        await sessions.end("s1")
+        await sessions.handle(End("s1"))
         assert told.ended == [("s1", "deleted")] and sessions.ended["deleted"] == 1
         assert sessions.first_frames_ms() == [stats["first_frame_ms"]]
-        for call in (sessions.end("s1"), sessions.session_stats("s1"), sessions.speak("s1", wav())):
+        for call in (sessions.handle(End("s1")), sessions.handle(ReadStats("s1")), sessions.handle(Speak("s1", wav()))):
             with pytest.raises(SessionEndedError):
                 await call
         await client.close()
@@ -139,10 +154,11 @@ def test_a_session_shows_pictures_speaks_and_ends_leaving_nothing() -> None:
     run(body)
 
 
-async def _until_finished(sessions: LiveSessions) -> Any:
+async def _until_finished(sessions: LiveSessions, utterances: int = 1) -> Any:
     async for event in sessions.events("s1", 0):
         yield event
-        if event.name == "speaking_finished":
+        utterances -= event.name == "speaking_finished"
+        if not utterances:
             return
 
 
@@ -150,7 +166,7 @@ def test_draining_a_session_that_is_just_ending_waits_for_it() -> None:
     async def body(sessions: LiveSessions, told: Told) -> None:
         client = Client()
         await sessions.open(LiveOffer("s1", await client.offer(), None, 25, Drive.PUSH, True))
-        ending = asyncio.create_task(sessions.end("s1"))
+        ending = asyncio.create_task(sessions.handle(End("s1")))
         await asyncio.sleep(0)
         await asyncio.gather(sessions.drain("s1"), sessions.drain("s1"), ending)
         await sessions.drain("s1")
@@ -164,15 +180,15 @@ def test_an_interruption_answers_where_the_sound_stopped() -> None:
     async def body(sessions: LiveSessions, told: Told) -> None:
         client = Client()
         await begin(sessions, client)
-        assert (await sessions.interrupt("s1")).utterance_id is None
-        await sessions.speak("s1", wav(20.0))
+        assert (await sessions.handle(Interrupt("s1"))).utterance_id is None
+        await sessions.handle(Speak("s1", wav(20.0)))
         await until(lambda: sessions.all_stats()[0]["speaking"])
-        cut = await sessions.interrupt("s1")
+        cut = await sessions.handle(Interrupt("s1"))
         assert 0 < cut.position_s < 19 and cut.epoch == 1
         finished = [event async for event in _until_finished(sessions)][-1].data
         assert finished["interrupted"] and finished["position_s"] == cut.position_s
-        assert (await sessions.interrupt("s1")).utterance_id is None
-        await sessions.speak("s1", wav(0.2))
+        assert (await sessions.handle(Interrupt("s1"))).utterance_id is None
+        await sessions.handle(Speak("s1", wav(0.2)))
         await until(lambda: sessions.all_stats()[0]["utterances"] == 2)
         await client.close()
 
@@ -181,20 +197,66 @@ def test_an_interruption_answers_where_the_sound_stopped() -> None:
 
 def test_pcm_is_pushed_by_one_speaker_at_a_time() -> None:
     async def body(sessions: LiveSessions, told: Told) -> None:
-        import numpy as np
-
         client = Client()
         await begin(sessions, client)
-        token = await sessions.open_audio("s1")
+        token = await sessions.handle(OpenAudio("s1"))
         with pytest.raises(AudioInUseError):
-            await sessions.open_audio("s1")
+            await sessions.handle(OpenAudio("s1"))
         with pytest.raises(AudioInUseError):
-            await sessions.push_audio("s1", "another", np.zeros(10, np.float32), False)
-        waiting = await sessions.push_audio("s1", token, np.full(8000, 0.1, np.float32), False)
+            await sessions.handle(PushAudio("s1", "another", np.zeros(10, np.float32), False))
+        waiting = await sessions.handle(PushAudio("s1", token, np.full(8000, 0.1, np.float32), False))
         assert waiting == pytest.approx(0.5, abs=0.05)
-        await sessions.close_audio("s1", token)
+        await sessions.handle(CloseAudio("s1", token))
         await until(lambda: any(one["utterances"] == 1 and not one["speaking"] for one in sessions.all_stats()))
-        assert await sessions.open_audio("s1") != token
+        assert await sessions.handle(OpenAudio("s1")) != token
+        await client.close()
+
+    run(body)
+
+
+def test_a_file_is_spoken_after_the_utterance_that_is_being_pushed() -> None:
+    async def body(sessions: LiveSessions, told: Told) -> None:
+        client = Client()
+        await begin(sessions, client)
+        token = await sessions.handle(OpenAudio("s1"))
+        piece = np.full(8000, 0.1, np.float32)
+        await sessions.handle(PushAudio("s1", token, piece, False))
+        spoken = await sessions.handle(Speak("s1", wav(0.3)))
+        assert spoken.queued_s == pytest.approx(0.5, abs=0.05)
+        await sessions.handle(PushAudio("s1", token, piece, True))
+        await until(lambda: sessions.all_stats()[0]["utterances"] == 2 and not sessions.all_stats()[0]["speaking"])
+        over = [one.data async for one in _until_finished(sessions, 2) if one.name == "speaking_finished"]
+        assert [one["position_s"] for one in over] == pytest.approx([1.0, 0.3])
+        assert over[1]["utterance_id"] == spoken.utterance_id
+        await client.close()
+
+    run(body)
+
+
+def test_every_command_reaches_its_session_and_others_are_refused() -> None:
+    @dataclass(frozen=True)
+    class Newer(LiveCommand[None]):
+        pass
+
+    commands: list[LiveCommand[Any]] = [
+        AddCandidates("s1", ()), End("s1"), Speak("s1", wav()), OpenAudio("s1"),
+        PushAudio("s1", "t", np.zeros(160, np.float32), True), CloseAudio("s1", "t"), Interrupt("s1"), ReadStats("s1"),
+        AddViewer("s1", "v=0"), RemoveViewer("s1", "v"), AddViewerCandidates("s1", "v", ()),
+    ]  # fmt: skip
+    assert {type(one) for one in commands} | {Newer} == set(LiveCommand.__subclasses__())
+
+    async def body(sessions: LiveSessions, told: Told) -> None:
+        client = Client()
+        await begin(sessions, client)
+        with pytest.raises(InvalidInputError, match="Newer"):
+            await sessions.handle(Newer("s1"))
+        for command in commands:
+            with pytest.raises(SessionNotFoundError):
+                await sessions.handle(replace(command, session_id="s2"))
+        await sessions.handle(End("s1"))
+        for command in commands:
+            with pytest.raises(SessionEndedError, match="deleted"):
+                await sessions.handle(command)
         await client.close()
 
     run(body)
@@ -205,9 +267,9 @@ def test_a_client_that_leaves_ends_its_session() -> None:
         client = Client()
         await begin(sessions, client, drive=Drive.MIC)
         with pytest.raises(WrongDriveError):
-            await sessions.speak("s1", wav())
+            await sessions.handle(Speak("s1", wav()))
         with pytest.raises(WrongDriveError):
-            await sessions.open_audio("s1")
+            await sessions.handle(OpenAudio("s1"))
         await client.close()
         assert await asyncio.wait_for(sessions.ended_because("s1"), 60) == "peer_closed"
         assert told.ended == [("s1", "peer_closed")]
@@ -236,7 +298,7 @@ def test_places_of_clients_that_do_not_come_go_to_those_who_ask_later() -> None:
         assert len(refused) == 4 and sessions.headroom.refused == 5
         assert told.ended == [("s2", "connect_timeout")] and "s1" in sessions.ids and len(sessions.ids) == 2
         with pytest.raises(SessionEndedError, match="connect_timeout"):
-            await sessions.session_stats("s2")
+            await sessions.handle(ReadStats("s2"))
         await client.close()
         await late.close()
 
@@ -272,7 +334,7 @@ def test_offers_that_fail_leave_nothing_and_take_no_place() -> None:
             await sessions.open(LiveOffer("s3", offer.sdp, None, 25, Drive.PUSH, True))
         assert sorted(sessions.ids) == ["s0", "s1"]
         with pytest.raises(SessionNotFoundError):
-            await sessions.session_stats("s3")
+            await sessions.handle(ReadStats("s3"))
         await client.close()
 
     run(body, stages_of=stages_of)
@@ -285,9 +347,9 @@ def test_candidates_of_another_ice_session_are_refused() -> None:
         line = "candidate:1 1 udp 2130706431 192.0.2.1 50000 typ host"
         one = {"candidate": line, "sdpMid": "0", "sdpMLineIndex": 0, "usernameFragment": "another"}
         with pytest.raises(IceRestartError):
-            await sessions.candidates("s1", [one])
-        await sessions.candidates("s1", [one | {"usernameFragment": None}])
-        await sessions.candidates("s1", [])
+            await sessions.handle(AddCandidates("s1", (one,)))
+        await sessions.handle(AddCandidates("s1", (one | {"usernameFragment": None},)))
+        await sessions.handle(AddCandidates("s1", ()))
         await client.close()
 
     run(body)
@@ -297,13 +359,13 @@ def test_a_viewer_sees_the_same_session() -> None:
     async def body(sessions: LiveSessions, told: Told) -> None:
         client, viewer = Client(), Client()
         await begin(sessions, client)
-        viewer_id, sdp = await sessions.view("s1", await viewer.offer())
-        await viewer.accept(sdp)
+        seen = await sessions.handle(AddViewer("s1", await viewer.offer()))
+        await viewer.accept(seen.sdp)
         await until(lambda: len(viewer.pictures) >= 3 and len(client.pictures) >= 3)
-        assert list((await sessions.session_stats("s1"))["viewers"]) == [viewer_id]
-        await sessions.end_view("s1", viewer_id)
-        await sessions.end_view("s1", viewer_id)
-        assert not (await sessions.session_stats("s1"))["viewers"]
+        assert list((await sessions.handle(ReadStats("s1")))["viewers"]) == [seen.viewer_id]
+        await sessions.handle(RemoveViewer("s1", seen.viewer_id))
+        await sessions.handle(RemoveViewer("s1", seen.viewer_id))
+        assert not (await sessions.handle(ReadStats("s1")))["viewers"]
         await viewer.close()
         await client.close()
 
@@ -321,12 +383,12 @@ async def visit(sessions: LiveSessions, index: int) -> None:
         await client.accept(answer.sdp)
         await until(lambda: len(client.pictures) > 0)
         if drive is Drive.PUSH:
-            await sessions.speak(session_id, wav(0.1))
+            await sessions.handle(Speak(session_id, wav(0.1)))
     if way == "client":
         await client.close()
         assert await asyncio.wait_for(sessions.ended_because(session_id), 60) == "peer_closed"
     else:
-        await sessions.end(session_id)
+        await sessions.handle(End(session_id))
         await client.close()
 
 

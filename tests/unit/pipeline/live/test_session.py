@@ -213,6 +213,60 @@ def test_an_utterance_that_nobody_finishes_ends_by_itself() -> None:
     run(scene())
 
 
+@pytest.mark.parametrize("pieces_before", [1, 2, 3])
+def test_a_file_that_comes_between_the_pieces_of_an_utterance_does_not_tear_it(pieces_before: int) -> None:
+    async def scene() -> None:
+        async with live() as stage:
+            pieces = [np.full(8000, 0.1 + 0.1 * number, np.float32) for number in range(4)]
+            files = [np.full(4800, level, np.float32) for level in (0.6, 0.7)]
+            for number, piece in enumerate(pieces):
+                open_id = stage.session.push(piece)
+                if number + 1 == pieces_before:
+                    first, second = (stage.session.speak(pcm) for pcm in files)
+                await stage.clock.advance(0.3)
+            assert stage.session.finish_utterance() == open_id
+            await stage.clock.advance(6.0)
+            begun = [event.utterance_id for event in stage.sink.named("speaking_started")]
+            over = [(event.utterance_id, event.position_s) for event in stage.sink.named("speaking_finished")]
+            assert begun == [open_id, first, second]
+            assert over == [(open_id, pytest.approx(2.0)), (first, pytest.approx(0.3)), (second, pytest.approx(0.3))]
+            heard = stage.sink.heard()
+            levels = np.round(heard[heard > 0.05], 3)
+            order = [float(levels[0]), *levels[1:][np.diff(levels) != 0]]
+            assert order == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.6, 0.7])
+
+    run(scene())
+
+
+def test_a_file_behind_an_utterance_that_nobody_finishes_is_heard_after_it() -> None:
+    async def scene() -> None:
+        async with live() as stage:
+            left = stage.session.push(tone(0.5))
+            file = stage.session.speak(tone(0.4))
+            await stage.clock.advance(9.0)
+            assert stage.session.stats().utterances == 1 and stage.session.waiting_s == pytest.approx(0.4)
+            await stage.clock.advance(4.0)
+            assert [event.utterance_id for event in stage.sink.named("speaking_finished")] == [left, file]
+
+    run(scene())
+
+
+def test_an_interruption_drops_an_open_utterance_and_the_file_behind_it() -> None:
+    async def scene() -> None:
+        async with live() as stage:
+            stage.session.push(tone(3.0))
+            stage.session.speak(tone(1.0))
+            await stage.clock.advance(1.0)
+            stage.session.interrupt()
+            assert stage.session.waiting_s == 0
+            fresh = stage.session.push(tone(0.4))
+            stage.session.finish_utterance()
+            await stage.clock.advance(3.0)
+            assert stage.sink.named("speaking_started")[-1].utterance_id == fresh
+
+    run(scene())
+
+
 def test_too_much_speech_is_refused_and_the_wrong_drive_says_so() -> None:
     async def scene() -> None:
         async with live(settings=LiveSettings(max_queued_speech_s=1.0)) as stage:

@@ -16,6 +16,7 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
 from deployments.graph.errors import NotReadyError, StageLostError, StageOverloadedError
 from deployments.host.live_calls import LiveHostStats, LiveOffer
+from deployments.host.live_commands import End
 from kernels.errors import LiveAnchorError
 from serve_app.http.live import ray_host as ray_live_host
 from serve_app.http.live.ray_host import RayLiveHost
@@ -80,7 +81,7 @@ CALLS: list[Callable[[Any, Any], Coroutine[Any, Any, object]]] = [
     lambda files, live: files.register_avatar(b"x", "name"),
     lambda files, live: live.offer(OFFER),
     lambda files, live: live.live_stats(),
-    lambda files, live: live.end("a" * 32),
+    lambda files, live: live.handle(End("a" * 32)),
 ]
 OFFER = LiveOffer("a" * 32, "sdp", None, 25, "mic", True)
 

@@ -21,6 +21,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from deployments.config import SessionHostSettings
+from deployments.host.live_avatars import LiveAvatars
 from pipeline.live.contracts import EndReason
 from tests.support.hostile_media import BAD_AUDIO
 from tests.support.http_server import InProcessHost, Served, assert_problem, serving, small_avatar, wait_for, wav
@@ -232,15 +233,14 @@ def test_a_client_that_hangs_up_while_it_offers_leaves_no_session(served: Served
     body = json.dumps({"sdp": sdp}).encode()
     head = f"POST {OFFER} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     sessions = served.host.live.sessions
-    load, asked = sessions._load, []
+    avatars, asked = sessions._avatars, []
 
     def slow(avatar_id: str | None) -> Any:
         asked.append(avatar_id)
-        return wait_for(lambda: gone) or load(avatar_id)
+        return wait_for(lambda: gone) or avatars._presenter(avatar_id)
 
     gone: list[bool] = []
-    found = sessions._avatars
-    sessions._load, sessions._avatars = slow, type(found)(0, lambda _: 1)
+    sessions._avatars = LiveAvatars(slow, "bt709")
     try:
         with socket.create_connection(("127.0.0.1", served.port)) as one:
             one.sendall(head.encode() + body)
@@ -249,7 +249,7 @@ def test_a_client_that_hangs_up_while_it_offers_leaves_no_session(served: Served
         wait_for(lambda: sessions.headroom.active == 0)  # while the avatar is still being read
     finally:
         gone.append(True)
-        sessions._load, sessions._avatars = load, found
+        sessions._avatars = avatars
     assert not sessions.ids
 
 

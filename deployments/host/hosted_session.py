@@ -1,0 +1,190 @@
+"""One live session with everything that it holds, and what each command does to it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from deployments.host.event_log import EventLog
+from deployments.host.live_calls import Interrupted, LiveOffer, Spoken, ViewerAnswer
+from deployments.host.live_commands import (
+    AddCandidates,
+    AddViewer,
+    AddViewerCandidates,
+    Answer,
+    CloseAudio,
+    End,
+    Interrupt,
+    LiveCommand,
+    OpenAudio,
+    PushAudio,
+    ReadStats,
+    RemoveViewer,
+    Speak,
+)
+from deployments.host.live_errors import AudioInUseError, IceRestartError, SessionEndedError, WrongDriveError
+from deployments.host.live_session_stats import first_frame_ms, session_stats
+from kernels.errors import InvalidInputError
+from pipeline.live.contracts import Drive, EndReason
+from pipeline.live.session import LiveSession
+from pipeline.media.audio_container import AudioLimits
+from pipeline.media.audio_in import decode_audio
+from pipeline.types import SAMPLE_RATE_HZ
+from pipeline.webrtc.hub import LiveHub
+from pipeline.webrtc.peer import LivePeer
+from pipeline.webrtc.sdp import TrickledCandidate
+from pipeline.webrtc.viewers import Viewers
+
+
+class HostedSession:
+    """Belongs to one event loop.
+
+    Args:
+        offer: What the client asked for.
+        session: The session itself.
+        hub: Encodes for all of its clients.
+        peer: The client's connection.
+        viewers: Connections that only watch.
+        log: The session's events.
+        speech: Bounds on a file that is to be spoken.
+
+    Attributes:
+        audio_token: Names the connection that pushes PCM; empty while none does.
+        task: Runs the session and frees it.
+    """
+
+    def __init__(
+        self,
+        offer: LiveOffer,
+        session: LiveSession,
+        hub: LiveHub,
+        peer: LivePeer,
+        viewers: Viewers,
+        log: EventLog,
+        speech: AudioLimits,
+    ) -> None:
+        self.offer = offer
+        self.session = session
+        self.hub = hub
+        self.peer = peer
+        self.viewers = viewers
+        self.log = log
+        self._speech = speech
+        self.audio_token = ""
+        self.task: asyncio.Task[EndReason] | None = None
+
+    async def handle(self, command: LiveCommand[Answer]) -> Answer:
+        """Do what a command asks.
+
+        Raises:
+            SessionEndedError: The session is over, or ends.
+            LiveAnchorError: As the command says.
+        """
+        self.check_alive()
+        answer: Answer = await self._do(command)
+        return answer
+
+    async def over(self) -> EndReason:
+        """Wait until the session is over and everything is free; say why it ended."""
+        return EndReason.FAILED if self.task is None else await asyncio.shield(self.task)
+
+    async def free(self) -> None:
+        """Free everything but the session itself, which ends first."""
+        async with AsyncExitStack() as parts:  # each of them, whatever becomes of the others
+            parts.callback(self.log.close)
+            parts.push_async_callback(self.hub.close)
+            parts.push_async_callback(self.peer.close)
+            parts.push_async_callback(self.viewers.close)
+
+    def stats(self) -> dict[str, Any]:
+        """The session's numbers, as plain values."""
+        return session_stats(self.session.stats(), self.hub.stats(), self.peer.stats(), self.viewers.stats())
+
+    def first_frame_ms(self) -> float | None:
+        """Milliseconds from connected to the first picture sent; None before that."""
+        return first_frame_ms(self.peer.stats())
+
+    def check_alive(self) -> None:
+        """Raise SessionEndedError where the session is over, or ends."""
+        if (reason := self.session.reason) is not None:
+            raise SessionEndedError(self.offer.session_id, str(reason))
+
+    async def _do(self, command: LiveCommand[Any]) -> Any:
+        match command:
+            case AddCandidates():
+                await self.peer.add_candidates(_trickled(command.candidates, self.offer.sdp))
+            case End():
+                self.session.end(EndReason.DELETED)
+                await self.over()
+            case Speak():
+                return await self._speak(command.audio)
+            case OpenAudio():
+                return self._open_audio()
+            case PushAudio():
+                return self._push_audio(command)
+            case CloseAudio():
+                self._close_audio(command.token)
+            case Interrupt():
+                cut = self.session.interrupt()
+                return Interrupted(cut.epoch, cut.position_s, cut.utterance_id)
+            case ReadStats():
+                return self.stats()
+            case AddViewer():
+                return ViewerAnswer(*await self.viewers.add_viewer(command.sdp))
+            case RemoveViewer():
+                await self.viewers.remove(command.viewer_id)
+            case AddViewerCandidates(viewer_id=viewer_id):
+                candidates = _trickled(command.candidates, self.viewers.offer_of(viewer_id))
+                await self.viewers.add_candidates(viewer_id, candidates)
+            case _:  # while the service is changed, another version may ask
+                raise InvalidInputError("command", type(command).__name__, "a command of this version")
+        return None
+
+    async def _speak(self, audio: bytes) -> Spoken:
+        self._check_drive()
+        pcm = (await asyncio.to_thread(decode_audio, audio, self._speech)).pcm
+        self.check_alive()  # it may have ended while the file was read
+        waiting_s = self.session.waiting_s
+        utterance_id = self.session.speak(pcm)
+        return Spoken(utterance_id, len(pcm) / SAMPLE_RATE_HZ, waiting_s)
+
+    def _open_audio(self) -> str:
+        self._check_drive()
+        if self.audio_token:
+            raise AudioInUseError(self.offer.session_id)
+        self.audio_token = secrets.token_hex(8)
+        return self.audio_token
+
+    def _push_audio(self, command: PushAudio) -> float:
+        if not self.audio_token or command.token != self.audio_token:
+            raise AudioInUseError(self.offer.session_id)
+        if len(command.pcm):
+            self.session.push(command.pcm)
+        if command.ends:
+            self.session.finish_utterance()
+        return self.session.waiting_s
+
+    def _close_audio(self, token: str) -> None:
+        if token == self.audio_token:
+            self.audio_token = ""
+            self.session.finish_utterance()
+
+    def _check_drive(self) -> None:
+        if self.offer.drive is not Drive.PUSH:
+            raise WrongDriveError(str(self.offer.drive))
+
+
+def _trickled(candidates: Sequence[dict[str, Any]], offer_sdp: str) -> list[TrickledCandidate | None]:
+    for one in candidates:
+        ufrag = one.get("usernameFragment")
+        if ufrag and f"a=ice-ufrag:{ufrag}" not in offer_sdp.splitlines():
+            raise IceRestartError(
+                "candidates", "another ICE user name than the offer's", "those of the offer; make a new offer"
+            )
+    found: list[TrickledCandidate | None] = [
+        TrickledCandidate(one["candidate"], one["sdpMid"], one["sdpMLineIndex"]) for one in candidates
+    ]
+    return found or [None]

@@ -1,0 +1,108 @@
+"""How a live session is put together: face, stages, clock, encoder and connections, wired to each other."""
+
+from __future__ import annotations
+
+from deployments.config import SessionHostSettings
+from deployments.graph.timed_stages import TimedStages
+from deployments.host.event_log import EventLog
+from deployments.host.headroom import Headroom
+from deployments.host.hosted_session import HostedSession
+from deployments.host.live_calls import LiveOffer
+from pipeline.live.contracts import Drive, EndReason, LiveEvent, VideoTick, VoiceTick
+from pipeline.live.idle_loop import IdleLoops
+from pipeline.live.loop_clock import MonotonicClock
+from pipeline.live.session import LiveSession
+from pipeline.media.audio_container import AudioLimits
+from pipeline.session.behaviour import behaviour_of
+from pipeline.stages import Stages
+from pipeline.types import Avatar, Nv12Canvas
+from pipeline.webrtc.helpers import Helpers
+from pipeline.webrtc.hub import LiveHub
+from pipeline.webrtc.peer import LivePeer
+from pipeline.webrtc.viewers import Viewers
+
+
+class _Sink:
+    """A session's `LiveSink`: media go to the hub, events to the hub and to the log."""
+
+    def __init__(self, hub: LiveHub, log: EventLog) -> None:
+        self._hub = hub
+        self._log = log
+
+    def video(self, tick: VideoTick) -> None:
+        self._hub.video(tick)
+
+    def voice(self, tick: VoiceTick) -> None:
+        self._hub.voice(tick)
+
+    def event(self, event: LiveEvent) -> None:
+        self._log.add(event)
+        self._hub.event(event)
+
+
+def set_up(
+    offer: LiveOffer,
+    settings: SessionHostSettings,
+    stages: Stages,
+    face: tuple[Avatar, Nv12Canvas],
+    loops: IdleLoops,
+    headroom: Headroom,
+    helpers: Helpers,
+) -> HostedSession:
+    """Put a session together; nothing of it runs yet.
+
+    Args:
+        offer: What the client asks for.
+        settings: How sessions behave and are sent.
+        stages: Stage calls of this session.
+        face: The avatar and its still picture.
+        loops: Idle loops of this process.
+        headroom: Told what the session costs, and when its client has come.
+        helpers: STUN and TURN servers of this process.
+    """
+    avatar, canvas = face
+    live, session_id = settings.live, offer.session_id
+    picture = settings.session.model_copy(update={"fps": offer.fps})
+
+    def client_came() -> None:
+        headroom.client_came(session_id)
+        hosted.session.connected()
+
+    hub = LiveHub(
+        canvas,
+        offer.fps,
+        settings.encoder,
+        settings.rtc,
+        picture.colour,
+        offer.echo,
+        session_id=session_id,
+        on_failure=lambda error: hosted.session.end(EndReason.FAILED),
+    )
+    peer = LivePeer(
+        hub,
+        settings.rtc,
+        connect_timeout_s=live.connect_timeout_s,
+        microphone=offer.drive is Drive.MIC,
+        on_microphone=lambda pcm, position: hosted.session.feed(pcm),
+        on_connected=client_came,
+        on_ended=lambda reason: hosted.session.end(reason),
+        helpers=helpers,
+    )
+    log = EventLog()
+    session = LiveSession(
+        session_id,
+        TimedStages(stages, lambda took_s, lasts_s: headroom.chunk_done(session_id, took_s, lasts_s)),
+        avatar,
+        loops,
+        _Sink(hub, log),
+        live,
+        picture,
+        offer.drive,
+        offer.seed,
+        MonotonicClock(),
+        behaviour_of(avatar),
+    )
+    viewers = Viewers(hub, settings.rtc, connect_timeout_s=live.connect_timeout_s, helpers=helpers)
+    speech = AudioLimits(live.max_queued_speech_s, settings.max_upload_bytes)
+    hosted = HostedSession(offer, session, hub, peer, viewers, log, speech)
+    return hosted
