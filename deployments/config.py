@@ -7,6 +7,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from deployments.limits import LimitSettings
+from deployments.stores import StoreSettings
 from engines.runtimes.choice import RuntimeKind
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.live.settings import LiveSettings, RtcSettings
@@ -68,10 +70,8 @@ class StageSettings(Settings):
 class RendererSettings(StageSettings):
     """The renderer's own settings."""
 
-    avatars: str = Field(
-        "", description="fsspec URI or folder of the avatar store; LIVEANCHOR_HOME/avatars when empty."
-    )
-    cache_bytes: int = Field(512 * 2**20, ge=2**20, description="Bound on prepared faces kept in one replica.")
+    stores: StoreSettings = StoreSettings()
+    cache_bytes: int = Field(ge=2**20, description="Bound on prepared faces kept in one replica.")
 
 
 class RifeStageSettings(RendererSettings):
@@ -94,30 +94,17 @@ class DeadlineSettings(Settings):
         return self.job_base_s + audio_s * self.job_per_audio_s
 
 
-class PortraitSettings(Settings):
-    """What a portrait picture may be; see `pipeline.avatars.portrait.PortraitLimits`."""
-
-    max_bytes: int = Field(25 * 2**20, ge=1, description="Largest file.")
-    max_pixels: int = Field(50_000_000, ge=2**14, description="Most pixels, checked before any is decoded.")
-
-
 class SessionHostSettings(Settings):
-    """What `SessionHost` needs."""
+    """The groups that `SessionHost` reads."""
 
-    family: Family = "mini"
-    weights_dir: Path | None = Field(None, description="As for the stages; registration of some families needs it.")
-    avatars: str = Field("", description="As for the renderer.")
+    models: ModelSettings = ModelSettings()
+    stores: StoreSettings = StoreSettings()
     session: SessionSettings = SessionSettings()
     live: LiveSettings = LiveSettings()
     rtc: RtcSettings = RtcSettings()
     encoder: EncoderSettings = EncoderSettings()
     deadlines: DeadlineSettings = DeadlineSettings()
-    max_audio_s: float = Field(600.0, gt=0, le=36_000, description="Longest speech of a file job.")
-    max_upload_bytes: int = Field(256 * 2**20, ge=1, description="Largest upload.")
-    portrait: PortraitSettings = PortraitSettings()
-    temporary_avatar_ttl_s: float = Field(
-        24 * 3600.0, ge=0, description="Seconds without use after which a presenter that a job made goes; 0: never."
-    )
+    limits: LimitSettings = LimitSettings()
 
 
 class DeploymentSettings(Settings):

@@ -32,7 +32,7 @@ class RendererReplica:
 
     def __init__(self, settings: RendererSettings) -> None:
         configure_replica_logs()
-        self._store = open_avatar_store(settings.avatars)
+        self._store = open_avatar_store(settings.stores.avatars)
         model = settings.model
         family = find_family(model.family)
         self._stage = family.load_renderer(

@@ -76,7 +76,7 @@ class RifeReplica:
         await self._worker.check()
 
     def _load(self, settings: RifeStageSettings, device: str) -> Rife:
-        family, store = find_family(settings.model.family), open_avatar_store(settings.avatars)
+        family, store = find_family(settings.model.family), open_avatar_store(settings.stores.avatars)
         stage = load_rife(settings.rife, lambda network: family.tail(store.get, network, settings.cache_bytes), device)
         stage.probe()
         return stage

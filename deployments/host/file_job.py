@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from deployments.config import SessionHostSettings
 from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
 from pipeline.config import EncoderSettings
-from pipeline.media.audio_container import AudioLimits
 from pipeline.media.audio_in import DecodedAudio, decode_audio
 from pipeline.media.encoder_select import default_selector
 from pipeline.media.fragmented_mp4 import FragmentedMp4Writer
@@ -52,7 +51,7 @@ def prepare_job(job: FileJob, presenter: Callable[[str | None], Avatar], setting
     Raises:
         InvalidInputError: The speech or the avatar id is of no use.
     """
-    limits = AudioLimits(max_seconds=settings.max_audio_s, max_bytes=settings.max_upload_bytes)
+    limits = settings.limits.of_audio()
     avatar = presenter(job.avatar_id)
     decoded = decode_audio(job.audio.view, limits)
     job.audio.release()

@@ -29,7 +29,6 @@ from deployments.host.live_calls import LiveAnswer, LiveEnded, LiveHostStats, Li
 from deployments.host.live_commands import Answer, LiveCommand
 from deployments.host.live_replica import LiveReplica
 from deployments.logs import configure_replica_logs
-from pipeline.avatars.portrait import PortraitLimits
 from pipeline.avatars.store import AvatarSummary
 from pipeline.config import SessionSettings
 from pipeline.families import find_family
@@ -69,10 +68,10 @@ class SessionHostReplica:
         self._handles = StageHandles(audio_features, motion_diffusion, renderer, rife)
         self._settings = settings
         self._clock = clock
-        self._store = open_avatar_store(settings.avatars)
-        self._in_use = AvatarsInUse(self._store, settings.temporary_avatar_ttl_s, clock)
+        self._store = open_avatar_store(settings.stores.avatars)
+        self._in_use = AvatarsInUse(self._store, settings.limits.temporary_avatar_ttl_s, clock)
         self._tending = asyncio.create_task(self._in_use.run(), name="avatars-in-use")
-        self._maker = find_family(settings.family).avatar_maker(settings.weights_dir)
+        self._maker = find_family(settings.models.family).avatar_maker(settings.models.weights_dir)
         self._making = threading.Lock()
         self._info: StageInfo | None = None
         self._active: dict[str, JobProgress] = {}
@@ -142,7 +141,7 @@ class SessionHostReplica:
         Raises:
             PortraitError: Its `code` says why not.
         """
-        limits = PortraitLimits(self._settings.portrait.max_bytes, self._settings.portrait.max_pixels)
+        limits = self._settings.limits.of_portraits()
 
         def register() -> Avatar:
             with self._making:
@@ -189,7 +188,7 @@ class SessionHostReplica:
             NotReadyError: They do not, yet.
         """
         try:
-            self._info = await fetch_info(self._handles, self._settings.family, READY_S)
+            self._info = await fetch_info(self._handles, self._settings.models.family, READY_S)
             await self._live.ready()
         except (DeadlineExceededError, StageLostError) as error:
             raise NotReadyError("a stage does not answer yet") from error
@@ -258,14 +257,14 @@ class SessionHostReplica:
     async def _stage_info(self) -> StageInfo:
         if self._info is None:
             budget_s = self._settings.deadlines.stage_call_s
-            self._info = await fetch_info(self._handles, self._settings.family, budget_s)
+            self._info = await fetch_info(self._handles, self._settings.models.family, budget_s)
         return self._info
 
     def _speaker(self, avatar_id: str | None) -> Avatar:
         """The presenter of a job: one that the stages here can draw."""
         if avatar_id:
             self._store.touch(avatar_id)
-        return check_family(self._presenter(avatar_id), self._settings.family)
+        return check_family(self._presenter(avatar_id), self._settings.models.family)
 
     def _presenter(self, avatar_id: str | None) -> Avatar:
         if avatar_id:

@@ -103,6 +103,6 @@ def set_up(
         behaviour_of(avatar),
     )
     viewers = Viewers(hub, settings.rtc, connect_timeout_s=live.connect_timeout_s, helpers=helpers)
-    speech = AudioLimits(live.max_queued_speech_s, settings.max_upload_bytes)
+    speech = AudioLimits(live.max_queued_speech_s, settings.limits.max_upload_bytes)
     hosted = HostedSession(offer, session, hub, peer, viewers, log, speech)
     return hosted

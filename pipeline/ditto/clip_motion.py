@@ -100,7 +100,7 @@ class ClipSettings:
     windows: WindowSettings
     emotion: F32
     steps: int
-    version: str = ""
+    version: str
 
 
 Result = tuple[MotionChunk, DittoClipCarry] | LiveAnchorError

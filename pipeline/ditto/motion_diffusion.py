@@ -26,7 +26,7 @@ from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
 from pipeline.ditto.blink_schedule import blink_indices
 from pipeline.ditto.condition import Condition
 from pipeline.ditto.feature_windows import HOP_FRAMES
-from pipeline.ditto.motion_windows import SEQ_FRAMES
+from pipeline.ditto.motion_windows import SEQ_FRAMES, WindowSettings
 from pipeline.ditto.speaker import Speaker, to_offsets
 from pipeline.mini.audio_features import CarryError
 from pipeline.types import FEATURE_RATE_HZ, ROWS_PER_FRAME, FeatureRows, MotionChunk
@@ -56,9 +56,9 @@ class LiveSettings:
     emotion: F32
     hop_frames: int = HOP_FRAMES
     steps: int = 10
-    reset_every: int = 0
-    reset_keeps: tuple[int, int] = (0, 0)
-    smooth_width: int = 3
+    reset_every: int = WindowSettings.reset_every
+    reset_keeps: tuple[int, int] = WindowSettings.reset_keeps
+    smooth_width: int = WindowSettings.smooth_width
     limits: F32 | None = None
     version: str = ""
 

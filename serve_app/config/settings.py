@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from deployments.config import (
@@ -20,96 +20,19 @@ from deployments.config import (
     DeadlineSettings,
     DeploymentSettings,
     ModelSettings,
-    PortraitSettings,
     RendererSettings,
     RifeStageSettings,
     SessionHostSettings,
     StageName,
     StageSettings,
 )
+from deployments.limits import LimitSettings
+from deployments.stores import StoreSettings
 from kernels.errors import InvalidInputError
-from pipeline.avatars.store import IN_USE_S
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.live.settings import LiveSettings, RtcSettings
 from serve_app.config.errors import ENV_PREFIX, NESTED, misspelt_variable, no_yaml, refusal
-from serve_app.http.settings import ApiSettings
-
-MIN_AVATAR_TTL_S = 2 * IN_USE_S
-
-
-class LimitSettings(Settings):
-    """What callers may ask for."""
-
-    max_upload_bytes: int = Field(256 * 2**20, ge=1, le=4 * 2**30, description="Largest request body.")
-    max_json_bytes: int = Field(32 * 2**20, ge=1, le=2**30, description="Largest request body in JSON with base64.")
-    max_buffered_bytes: int = Field(
-        512 * 2**20, ge=1, description="Uploads in memory at once, per ingress replica; more get 503."
-    )
-    max_portrait_bytes: int = Field(25 * 2**20, ge=1, le=2**30, description="Largest portrait picture.")
-    max_portrait_pixels: int = Field(50_000_000, ge=2**14, le=2**30, description="Most pixels of a portrait picture.")
-    max_audio_s: float = Field(600.0, gt=0, le=36_000, description="Longest speech of one job.")
-    max_avatars: int = Field(
-        1000, ge=1, le=1_000_000, description="Presenters in the store; then temporary ones go, else one more gets 507."
-    )
-    max_avatars_bytes: int = Field(
-        16 * 2**30, ge=2**20, description="Bytes of all presenters; then temporary ones go, else one more gets 507."
-    )
-    temporary_avatar_ttl_s: float = Field(
-        24 * 3600.0,
-        ge=0,
-        le=366 * 24 * 3600.0,
-        description="Seconds without use after which a presenter that a job made of its portrait goes; 0: never.",
-    )
-    upload_idle_s: float = Field(30.0, gt=0, le=3600, description="Longest pause of an upload; then 408.")
-    upload_s: float = Field(600.0, gt=0, le=36_000, description="Longest time for one upload; then 408.")
-    stall_s: float = Field(120.0, gt=0, le=3600, description="A client that takes nothing for so long counts as gone.")
-    max_jobs: int = Field(16, ge=1, le=10_000, description="File jobs at once, per ingress replica; more get 503.")
-    retry_after_s: float = Field(5.0, gt=0, le=3600, description="Retry-After of a 503.")
-
-    @field_validator("temporary_avatar_ttl_s")
-    @classmethod
-    def _outlasts_its_use(cls, seconds: float) -> float:
-        if 0 < seconds < MIN_AVATAR_TTL_S:
-            raise ValueError(f"0 (never), or at least {MIN_AVATAR_TTL_S:g}: less may pass while one is used")
-        return seconds
-
-    @model_validator(mode="after")
-    def _one_upload_fits(self) -> Self:
-        if self.max_buffered_bytes < max(self.max_upload_bytes, self.max_json_bytes):
-            raise ValueError("max_buffered_bytes must hold one upload: at least max_upload_bytes and max_json_bytes")
-        return self
-
-
-class StoreSettings(Settings):
-    """Where avatars and results live: a folder that all nodes mount, or an fsspec URI; LIVEANCHOR_HOME when empty."""
-
-    avatars: str = Field("", description="Avatar bundles.")
-    results: str = Field("", description="Finished files of POST /api/generate.")
-    results_max_bytes: int = Field(2 * 2**30, ge=2**20, description="Oldest results go first above this.")
-    results_ttl_s: float = Field(3600.0, gt=0, description="A result can be fetched for this long.")
-
-    @field_validator("avatars", "results")
-    @classmethod
-    def _can_be_opened(cls, uri: str) -> str:
-        if "://" not in uri and "::" not in uri:
-            return uri
-        import fsspec
-
-        for link in uri.split("::"):  # fsspec's chains, such as simplecache::s3://bucket/avatars
-            try:
-                fsspec.get_filesystem_class(link.partition("://")[0])
-            except (ImportError, ValueError) as error:  # its package is not installed; nobody knows it
-                raise ValueError(f"a folder, or a URI that fsspec can open here ({error})") from error
-        return uri
-
-
-class HttpSettings(Settings):
-    """How the service shows itself to browsers."""
-
-    cors_origins: tuple[str, ...] = Field(
-        (),
-        description="Origins (https://news.example) whose pages may call this service; none by default, `*` for all.",
-    )
+from serve_app.http.settings import ApiSettings, HttpSettings
 
 
 class BatchesSettings(Settings):
@@ -235,59 +158,40 @@ class AppConfig(BaseSettings):
         batch: BatchSettings = getattr(self.batches, name)
         if name == "renderer":
             return RendererSettings(
-                model=self.models, batch=batch, avatars=self.stores.avatars, cache_bytes=self.renderer_cache_bytes
+                model=self.models, batch=batch, stores=self.stores, cache_bytes=self.renderer_cache_bytes
             )
         if name == "rife":
             return RifeStageSettings(
                 model=self.models,
                 batch=batch,
-                avatars=self.stores.avatars,
+                stores=self.stores,
                 cache_bytes=self.renderer_cache_bytes,
                 rife=self.rife,
             )
         return StageSettings(model=self.models, batch=batch)
 
     def session_host(self) -> SessionHostSettings:
-        """The session host's own settings."""
+        """The session host's own groups."""
         return SessionHostSettings(
-            family=self.models.family,
-            weights_dir=self.models.weights_dir,
-            avatars=self.stores.avatars,
+            models=self.models,
+            stores=self.stores,
             session=self.session,
             live=self.live,
             rtc=self.rtc,
             encoder=self.encoder,
             deadlines=self.deadlines,
-            max_audio_s=self.limits.max_audio_s,
-            max_upload_bytes=self.limits.max_upload_bytes,
-            portrait=PortraitSettings(
-                max_bytes=self.limits.max_portrait_bytes, max_pixels=self.limits.max_portrait_pixels
-            ),
-            temporary_avatar_ttl_s=self.limits.temporary_avatar_ttl_s,
+            limits=self.limits,
         )
 
     def ingress(self) -> ApiSettings:
-        """The ingress's own settings."""
+        """The ingress's own groups."""
         return ApiSettings(
             session=self.session,
+            live=self.live,
             rtc=self.rtc,
-            max_upload_bytes=self.limits.max_upload_bytes,
-            max_json_bytes=self.limits.max_json_bytes,
-            max_buffered_bytes=self.limits.max_buffered_bytes,
-            max_avatars=self.limits.max_avatars,
-            max_avatars_bytes=self.limits.max_avatars_bytes,
-            temporary_avatar_ttl_s=self.limits.temporary_avatar_ttl_s,
-            upload_idle_s=self.limits.upload_idle_s,
-            upload_s=self.limits.upload_s,
-            stall_s=self.limits.stall_s,
-            max_audio_s=self.limits.max_audio_s,
-            max_jobs=self.limits.max_jobs,
-            retry_after_s=self.limits.retry_after_s,
-            results=self.stores.results,
-            results_max_bytes=self.stores.results_max_bytes,
-            results_ttl_s=self.stores.results_ttl_s,
-            cors_origins=self.http.cors_origins,
-            stats_ids=self.live.stats_ids,
+            limits=self.limits,
+            stores=self.stores,
+            http=self.http,
         )
 
 

@@ -56,9 +56,11 @@ def create_api(
     services = Services(
         host=host,
         settings=settings,
-        results=ResultsStore(settings.results, settings.results_max_bytes, settings.results_ttl_s, wall_clock),
-        gate=JobGate(settings.max_jobs),
-        budget=UploadBudget(settings.max_buffered_bytes),
+        results=ResultsStore(
+            settings.stores.results, settings.stores.results_max_bytes, settings.stores.results_ttl_s, wall_clock
+        ),
+        gate=JobGate(settings.limits.max_jobs),
+        budget=UploadBudget(settings.limits.max_buffered_bytes),
         metrics=metrics,
         wall_clock=wall_clock,
     )
@@ -83,10 +85,10 @@ def create_api(
     install_web(api)
     install_openapi(api)
     install_error_handlers(api, settings, metrics)
-    if settings.cors_origins:
+    if settings.http.cors_origins:
         api.add_middleware(
             CORSMiddleware,
-            allow_origins=list(settings.cors_origins),
+            allow_origins=list(settings.http.cors_origins),
             allow_methods=["GET", "HEAD", "POST", "PATCH", "DELETE"],
             allow_headers=[REQUEST_ID, "Authorization", "Content-Type", "If-Match", "Last-Event-ID", "Range"],
             expose_headers=_EXPOSED,
@@ -96,7 +98,7 @@ def create_api(
         ContextMiddleware,
         metrics=metrics,
         echo_request_id=not settings.proxy_echoes_request_id,
-        cors=bool(settings.cors_origins),
+        cors=bool(settings.http.cors_origins),
     )
     api.state.services = services
     return api

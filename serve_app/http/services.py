@@ -102,9 +102,9 @@ class Services:
         count, size_bytes = len(found), sum(one.size_bytes for one in found)
         unused = _unused(found, self.wall_clock() - IN_USE_S)
         leaving: list[AvatarSummary] = []
-        while count >= settings.max_avatars or size_bytes >= settings.max_avatars_bytes:
+        while count >= settings.limits.max_avatars or size_bytes >= settings.limits.max_avatars_bytes:
             if len(leaving) == len(unused):
-                full = count >= settings.max_avatars
+                full = count >= settings.limits.max_avatars
                 what = f"{count} presenters are registered" if full else f"presenters fill {size_bytes} bytes"
                 raise AvatarsFullError(what)
             leaving.append(unused[len(leaving)])

@@ -25,13 +25,16 @@ from deployments.graph.errors import NotReadyError
 from deployments.host.avatars_in_use import AvatarsInUse
 from deployments.host.file_job import prepare_job, run_job
 from deployments.host.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
+from deployments.limits import LimitSettings
+from deployments.stores import StoreSettings
 from pipeline.avatars.store import AvatarStore, AvatarSummary
 from pipeline.config import EncoderSettings
+from pipeline.live.settings import LiveSettings
 from pipeline.mini.registration import make_avatar, register_bytes
 from pipeline.types import Avatar
 from serve_app.http.api import create_api
 from serve_app.http.problems.translate import PROBLEM_TYPE
-from serve_app.http.settings import ApiSettings
+from serve_app.http.settings import ApiSettings, HttpSettings
 from tests.support.fake_live_host import FakeLiveHost
 from tests.support.fake_stages import FakeStages
 
@@ -109,7 +112,7 @@ class InProcessHost:
         self.default = self.store.put(small_avatar())
         self.stages: Any = FakeStages()
         self.settings = settings or SessionHostSettings(encoder=EncoderSettings(prefer="x264", file_preset="ultrafast"))
-        self.in_use = AvatarsInUse(self.store, self.settings.temporary_avatar_ttl_s)
+        self.in_use = AvatarsInUse(self.store, self.settings.limits.temporary_avatar_ttl_s)
         self.ended: Counter[str] = Counter()
         self.registered: list[tuple[bytes, str]] = []
         self.register: Callable[[bytes, str], Avatar] = lambda data, name: register_bytes(data, NoFaces(), name)  # type: ignore[arg-type]
@@ -229,11 +232,21 @@ def running(api: FastAPI) -> Iterator[int]:
         thread.join(60)
 
 
+def api_settings(**settings: Any) -> ApiSettings:
+    """The ingress's settings, each given by its own name and put into its group."""
+    groups = {"limits": LimitSettings, "stores": StoreSettings, "http": HttpSettings, "live": LiveSettings}
+    values: dict[str, Any] = {}
+    for name, value in settings.items():
+        group = next((group for group, model in groups.items() if name in model.model_fields), "")
+        (values.setdefault(group, {}) if group else values)[name] = value
+    return ApiSettings.model_validate(values)
+
+
 @contextmanager
 def serving(folder: Path, host: InProcessHost | None = None, **settings: Any) -> Iterator[Served]:
     """An application with its own host, on its own port."""
     host = host or InProcessHost(folder)
-    api = create_api(host, host.live, ApiSettings.model_validate({"results": str(folder / "results"), **settings}))
+    api = create_api(host, host.live, api_settings(results=str(folder / "results"), **settings))
     with running(api) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         yield Served(host, client, port, api)
 

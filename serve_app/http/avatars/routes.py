@@ -55,7 +55,7 @@ class AvatarList(BaseModel):
 def avatar_routes(services: Services) -> APIRouter:
     """The routes of presenters."""
     router = APIRouter(prefix="/avatars", tags=["presenters"])
-    host, ttl_s = services.host, services.settings.temporary_avatar_ttl_s
+    host, ttl_s = services.host, services.settings.limits.temporary_avatar_ttl_s
 
     def answer(summary: AvatarSummary, is_default: bool = False) -> AvatarAnswer:
         return _answer(summary, is_default, ttl_s)
@@ -80,7 +80,7 @@ def avatar_routes(services: Services) -> APIRouter:
         if kind != MULTIPART:
             raise UnsupportedBodyError("Content-Type", kind or "none", MULTIPART)
         with services.receiving() as hold:
-            limits = services.settings.body(services.settings.max_upload_bytes)
+            limits = services.settings.body(services.settings.limits.max_upload_bytes)
             form = await read_multipart(request, AVATAR_SHAPE, limits, hold)
             file = need_file(form, "file", _PICTURE)
             services.metrics.uploaded(hold.held)

@@ -68,11 +68,12 @@ async def read_job_form(request: Request, settings: ApiSettings, hold: Hold) -> 
     kind = content_type(request)
     if kind == MULTIPART:
         return job_form(
-            await read_multipart(request, JOB_SHAPE, settings.body(settings.max_upload_bytes), hold), settings.session
+            await read_multipart(request, JOB_SHAPE, settings.body(settings.limits.max_upload_bytes), hold),
+            settings.session,
         )
     if kind == JSON:
         return job_form(
-            await read_json(request, JOB_SHAPE, settings.body(settings.max_json_bytes), hold), settings.session
+            await read_json(request, JOB_SHAPE, settings.body(settings.limits.max_json_bytes), hold), settings.session
         )
     raise UnsupportedBodyError("Content-Type", kind or "none", f"{MULTIPART} or {JSON}")
 
@@ -214,7 +215,7 @@ def job_schema(settings: ApiSettings, *, base64: bool, kept: bool) -> dict[str, 
         "required": ["audio"],
         "additionalProperties": False,
         "properties": {
-            "audio": file | {"description": f"The speech: {_AUDIO}, at most {settings.max_audio_s:g} s."},
+            "audio": file | {"description": f"The speech: {_AUDIO}, at most {settings.limits.max_audio_s:g} s."},
             "portrait": file
             | {
                 "description": "A portrait (JPEG, PNG, WebP) or a short video to be animated. Excludes avatar_id. It becomes a "

@@ -76,7 +76,7 @@ def generate_routes(services: Services) -> APIRouter:
                 stack.pop_all(),
                 headers=_headers(started),
                 on_cancelled=lambda: services.metrics.cancelled(route),
-                stall_s=settings.stall_s,
+                stall_s=settings.limits.stall_s,
             )
 
     @router.post(

@@ -43,7 +43,7 @@ def result_routes(services: Services, wall_clock: Callable[[], float] = time.tim
         if request.method == "HEAD":  # of the whole file: ranges are for GET alone
             return Response(status_code=status, headers=headers, media_type=VIDEO)
         pieces = _in_thread(services.results.read(stored.result_id, start, stop))
-        return StreamedResponse(pieces, AsyncExitStack(), status, headers, stall_s=services.settings.stall_s)
+        return StreamedResponse(pieces, AsyncExitStack(), status, headers, stall_s=services.settings.limits.stall_s)
 
     return router
 

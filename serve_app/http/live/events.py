@@ -58,7 +58,7 @@ def live_event_routes(services: Services, host: LiveHost) -> APIRouter:
             stack,
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
             media_type=EVENT_STREAM,
-            stall_s=services.settings.stall_s,
+            stall_s=services.settings.limits.stall_s,
         )
 
     return router

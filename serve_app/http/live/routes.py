@@ -186,7 +186,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
             for reason, count in one.ended.items():
                 ended[reason] = ended.get(reason, 0) + count
         sessions = [_session(entry) for one in hosts for entry in one.sessions]
-        if not settings.stats_ids:
+        if not settings.live.stats_ids:
             sessions = [one.model_copy(update={"session_id": one.session_id[:SHOWN_OF_ID]}) for one in sessions]
         return AllStats(
             sessions=sessions,

@@ -292,7 +292,7 @@ def _kind_of(text: str) -> str:
 
 async def _speech(services: Services, request: Request, hold: Hold) -> bytes:
     refuse_query(request, SPEECH_SHAPE)
-    limits = services.settings.body(services.settings.max_upload_bytes)
+    limits = services.settings.body(services.settings.limits.max_upload_bytes)
     kind = content_type(request)
     if kind == MULTIPART:
         return need_file(await read_multipart(request, SPEECH_SHAPE, limits, hold), "audio", "an audio file").data

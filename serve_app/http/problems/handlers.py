@@ -46,7 +46,7 @@ def install_error_handlers(api: FastAPI, settings: ApiSettings, metrics: HttpMet
         if not isinstance(error, InvalidInputError):
             reason, status = shown(str(error), LOGGED), kind_of(error).status
             log.warning("failed", request_id=request_id, code=error.code, reason=reason, status=status)
-        return problem_response(error, request_id, settings.retry_after_s)
+        return problem_response(error, request_id, settings.limits.retry_after_s)
 
     @api.exception_handler(HTTPException)
     async def _routing(request: Request, error: HTTPException) -> Response:

@@ -26,6 +26,7 @@ from deployments.graph.errors import NotReadyError, StageLostError, StageOverloa
 from deployments.graph.payload import Payload
 from deployments.host.file_job import PreparedJob, prepare_job, run_job
 from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
+from deployments.limits import LimitSettings
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.config import EncoderSettings, SessionSettings
 from pipeline.types import Avatar, FaceRect
@@ -156,7 +157,7 @@ def test_a_failing_stage_fails_the_job_with_its_own_error() -> None:
 def test_input_is_refused_before_anything_starts(audio: bytes, limit: float) -> None:
     job = FileJob("j", Payload(audio), None, SessionSettings())
     with pytest.raises(InvalidInputError):
-        prepare_job(job, lambda avatar_id: avatar(), SessionHostSettings(max_audio_s=limit))
+        prepare_job(job, lambda avatar_id: avatar(), SessionHostSettings(limits=LimitSettings(max_audio_s=limit)))
 
 
 @dataclass

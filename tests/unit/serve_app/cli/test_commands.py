@@ -139,7 +139,7 @@ def test_a_bad_configuration_is_one_line_that_names_the_setting_and_code_2(
     ("yaml", "says"),
     [
         ("limits: {max_audio: 3}", ("limits.max_audio", "max_audio_s", "max_upload_bytes")),
-        ("deployments: {renderer: {replicas: 3}}", ("deployments.graph.renderer.replicas", "max_replicas")),
+        ("deployments: {renderer: {replicas: 3}}", ("deployments.renderer.replicas", "max_replicas")),
         ("limit: {max_audio_s: 3}", ("limit:", "limits", "stores")),
         ("applications: [{args: {}}]", ("args:", "serve deploy")),
         ("args: {limits: {max_audio_s: 3}}", ("args:", "serve deploy")),

@@ -45,7 +45,9 @@ def test_what_is_unknown_or_out_of_range_is_refused_by_name(values: dict[str, ob
 @pytest.mark.parametrize("seconds", [0, 360, 86_400])
 def test_how_long_temporary_presenters_stay(seconds: int) -> None:
     config = AppConfig.model_validate({"limits": {"temporary_avatar_ttl_s": seconds}})
-    assert config.ingress().temporary_avatar_ttl_s == config.session_host().temporary_avatar_ttl_s == seconds
+    assert (
+        config.ingress().limits.temporary_avatar_ttl_s == config.session_host().limits.temporary_avatar_ttl_s == seconds
+    )
 
 
 @pytest.mark.parametrize("seconds", [60, -1, 1e12])
@@ -136,10 +138,10 @@ def test_each_deployment_receives_only_its_own() -> None:
     config = AppConfig.model_validate({"stores": {"avatars": "memory://avatars"}, "renderer_cache_bytes": 2**21})
     renderer = config.stage("renderer")
     assert isinstance(renderer, RendererSettings)
-    assert renderer.avatars == "memory://avatars" and renderer.cache_bytes == 2**21
-    assert not hasattr(config.stage("audio_features"), "avatars")
-    assert config.session_host().avatars == "memory://avatars"
-    assert config.ingress().max_audio_s == config.session_host().max_audio_s == config.limits.max_audio_s
+    assert renderer.stores.avatars == "memory://avatars" and renderer.cache_bytes == 2**21
+    assert not hasattr(config.stage("audio_features"), "stores")
+    assert config.session_host().stores.avatars == "memory://avatars"
+    assert config.ingress().limits is config.session_host().limits is config.limits
 
 
 def test_yaml_problems_name_the_setting(tmp_path: Path) -> None:

@@ -19,11 +19,11 @@ from serve_app.http.files.byte_range import byte_range
 from serve_app.http.metrics import SPECS
 from serve_app.http.problems.errors import RangeError
 from serve_app.http.problems.kinds import KINDS
-from serve_app.http.settings import ApiSettings
 from tests.support.fake_live_host import FakeLiveHost
 from tests.support.http_server import (
     InProcessHost,
     Served,
+    api_settings,
     assert_problem,
     running,
     serving,
@@ -184,7 +184,7 @@ def test_byte_range(header: str | None, expected: Any) -> None:
 
 def test_results_expire_then_are_forgotten(tmp_path: Path) -> None:
     now = [1_800_000_000.0]
-    settings = ApiSettings(results=str(tmp_path / "r"), results_ttl_s=60)
+    settings = api_settings(results=str(tmp_path / "r"), results_ttl_s=60)
     api = create_api(InProcessHost(tmp_path), FakeLiveHost(), settings, wall_clock=lambda: now[0])
     with running(api) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         found = client.post("/api/generate", files={"audio": wav()}).json()
@@ -258,7 +258,7 @@ def test_a_mirror_hears_every_metric(tmp_path: Path) -> None:
             assert set(labels) == set(spec.labels)
             heard.append((spec.name, value, dict(labels)))
 
-    api = create_api(InProcessHost(tmp_path), FakeLiveHost(), ApiSettings(results=str(tmp_path)), Mirror())
+    api = create_api(InProcessHost(tmp_path), FakeLiveHost(), api_settings(results=str(tmp_path)), Mirror())
     with running(api) as port:
         httpx.post(f"http://127.0.0.1:{port}/generate", files={"audio": wav()}, timeout=60)
         httpx.post(f"http://127.0.0.1:{port}/generate", files={"audio": b"x"}, timeout=60)
@@ -391,7 +391,7 @@ def test_other_origins_only_when_configured(served: Served, tmp_path: Path) -> N
 
 def test_logs_hold_no_content(tmp_path: Path) -> None:
     with serving(tmp_path) as one, structlog.testing.capture_logs() as logs:
-        api = create_api(one.host, one.host.live, ApiSettings(results=str(tmp_path)))
+        api = create_api(one.host, one.host.live, api_settings(results=str(tmp_path)))
         with running(api) as port:
             url = f"http://127.0.0.1:{port}"
             with httpx.Client(base_url=url, timeout=60) as client:

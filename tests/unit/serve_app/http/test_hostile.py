@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from deployments.config import PortraitSettings, SessionHostSettings
-from pipeline.avatars.portrait import PortraitLimits
+from deployments.config import SessionHostSettings
+from deployments.limits import LimitSettings
 from pipeline.config import EncoderSettings
 from pipeline.mini.registration import register_bytes
 from tests.support.hostile_media import BAD_AUDIO, BAD_PICTURES, MIB, ODD_AUDIO
@@ -30,13 +30,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("hostile")
     settings = SessionHostSettings(
         encoder=EncoderSettings(prefer="x264", file_preset="ultrafast"),
-        max_audio_s=5.0,
-        max_upload_bytes=MAX_UPLOAD,
-        portrait=PortraitSettings(max_bytes=600_000, max_pixels=20_000_000),
+        limits=LimitSettings(
+            max_audio_s=5.0,
+            max_upload_bytes=MAX_UPLOAD,
+            max_portrait_bytes=600_000,
+            max_portrait_pixels=20_000_000,
+        ),
     )
     host = InProcessHost(folder, settings)
-    limits = PortraitLimits(settings.portrait.max_bytes, settings.portrait.max_pixels)
-    host.register = lambda data, name: register_bytes(data, NoFaces(), name, limits)  # type: ignore[arg-type]
+    portraits = settings.limits.of_portraits()
+    host.register = lambda data, name: register_bytes(data, NoFaces(), name, portraits)  # type: ignore[arg-type]
     with serving(folder, host, max_upload_bytes=MAX_UPLOAD, max_json_bytes=MIB, max_buffered_bytes=4 * MIB) as one:
         _reset_peak()
         before = _peak_mib()

@@ -13,8 +13,7 @@ import pytest
 
 from pipeline.avatars.store import IN_USE_S
 from serve_app.http.api import create_api
-from serve_app.http.settings import ApiSettings
-from tests.support.http_server import InProcessHost, Served, assert_problem, running, small_avatar, wav
+from tests.support.http_server import InProcessHost, Served, api_settings, assert_problem, running, small_avatar, wav
 
 TTL_S = 3600.0
 
@@ -41,7 +40,7 @@ def kiosk(folder: Path, clock: Clock, ttl_s: float = TTL_S, **limits: Any) -> It
     host = InProcessHost(folder, wall_clock=clock)
     host.in_use._ttl_s = ttl_s or float("inf")
     host.register = lambda data, name: small_avatar(name, int(data))
-    settings = ApiSettings(results=str(folder / "results"), temporary_avatar_ttl_s=ttl_s, **limits)
+    settings = api_settings(results=str(folder / "results"), temporary_avatar_ttl_s=ttl_s, **limits)
     api = create_api(host, host.live, settings, wall_clock=clock)
     with running(api) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         yield Served(host, client, port, api)

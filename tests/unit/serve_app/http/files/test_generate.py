@@ -17,7 +17,7 @@ import pytest
 
 from deployments.graph.errors import StageLostError
 from deployments.host.jobs import JobBytes, JobStarted
-from serve_app.http.settings import ApiSettings
+from deployments.limits import LimitSettings
 from tests.support.http_server import Gate, Served, assert_problem, head_of, serving, small_avatar, wait_for, wav
 
 
@@ -206,7 +206,7 @@ def test_uploads_together_are_bounded(tmp_path: Path) -> None:
         wait_for(lambda: services.budget.held == 0)
         assert served.generate(wav(1.4)).status_code == 200
     with pytest.raises(ValueError, match="max_buffered_bytes"):
-        ApiSettings(max_upload_bytes=100, max_buffered_bytes=99)
+        LimitSettings(max_upload_bytes=100, max_json_bytes=100, max_buffered_bytes=99)
 
 
 def test_an_upload_that_stops_coming_gives_its_place_back(tmp_path: Path) -> None:

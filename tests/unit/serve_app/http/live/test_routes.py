@@ -21,7 +21,6 @@ from websockets.sync.client import ClientConnection, connect
 from deployments.host.live_calls import NumberedEvent
 from deployments.host.live_errors import SessionLostError
 from kernels.errors import InvalidInputError
-from pipeline.live.settings import LiveSettings
 from serve_app.config.settings import AppConfig
 from serve_app.http.live.events import event_stream, live_event_routes
 from serve_app.http.live.fields import MAX_SIGNALLING_BYTES
@@ -136,7 +135,7 @@ def test_twenty_offers_at_once_give_as_many_sessions_as_there_is_room(served: Se
 
 
 def test_the_list_of_all_sessions_may_keep_their_ids_to_itself(tmp_path: Path) -> None:
-    with serving(tmp_path, stats_ids=AppConfig(live=LiveSettings(stats_ids=False)).ingress().stats_ids) as closed:
+    with serving(tmp_path, stats_ids=False) as closed:
         session = offer(closed, drive="push")
         [row] = closed.client.get("/stream/webrtc/stats").json()["sessions"]
         assert row["session_id"] == session[:8] and session not in json.dumps(row)
@@ -145,7 +144,7 @@ def test_the_list_of_all_sessions_may_keep_their_ids_to_itself(tmp_path: Path) -
             assert_problem(answer, 404, "session_not_found")
         assert closed.client.get(f"/stream/webrtc/{session}/stats").json()["session_id"] == session
         assert session in closed.host.live.sessions
-    assert AppConfig().ingress().stats_ids, "a client finds its session there by default"
+    assert AppConfig().ingress().live.stats_ids, "a client finds its session there by default"
 
 
 def test_statistics_interruption_and_the_end(served: Served) -> None:

@@ -1,0 +1,30 @@
+"""Where avatars and results live: one group of settings, for the ingress, for `SessionHost` and for the stages that draw."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from pipeline.config import Settings
+
+
+class StoreSettings(Settings):
+    """Where avatars and results live: a folder that all nodes mount, or an fsspec URI; LIVEANCHOR_HOME when empty."""
+
+    avatars: str = Field("", description="Avatar bundles.")
+    results: str = Field("", description="Finished files of POST /api/generate.")
+    results_max_bytes: int = Field(2 * 2**30, ge=2**20, description="Oldest results go first above this.")
+    results_ttl_s: float = Field(3600.0, gt=0, description="A result can be fetched for this long.")
+
+    @field_validator("avatars", "results")
+    @classmethod
+    def _can_be_opened(cls, uri: str) -> str:
+        if "://" not in uri and "::" not in uri:
+            return uri
+        import fsspec
+
+        for link in uri.split("::"):  # fsspec's chains, such as simplecache::s3://bucket/avatars
+            try:
+                fsspec.get_filesystem_class(link.partition("://")[0])
+            except (ImportError, ValueError) as error:  # its package is not installed; nobody knows it
+                raise ValueError(f"a folder, or a URI that fsspec can open here ({error})") from error
+        return uri
