@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from deployments.limits import LimitSettings
 from deployments.stores import StoreSettings
 from engines.runtimes.choice import RuntimeKind
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
+from pipeline.families import DEFAULT_FAMILY, family_modules
 from pipeline.live.settings import LiveSettings, RtcSettings
 
-Family = Literal["mini", "ditto"]
+
+def _known_family(name: str) -> str:
+    if name not in (known := family_modules()):
+        raise ValueError(f"one of {', '.join(known)}")
+    return name
+
+
+FamilyName = Annotated[str, AfterValidator(_known_family)]
 StageName = Literal["audio_features", "motion_diffusion", "renderer", "rife"]
 STAGE_NAMES: tuple[StageName, ...] = ("audio_features", "motion_diffusion", "renderer", "rife")
 DEPLOYMENT_NAMES = {
@@ -44,7 +52,9 @@ class BatchSettings(Settings):
 class ModelSettings(Settings):
     """What a stage replica runs."""
 
-    family: Family = Field("mini", description="Which audio encoder, motion model and renderer, trained together.")
+    family: FamilyName = Field(
+        DEFAULT_FAMILY, description="Which audio encoder, motion model and renderer, trained together."
+    )
     weights_dir: Path | None = Field(None, description="Folder with the family's weights; null: the usual place.")
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="auto: CUDA where the replica has a GPU share and torch finds the GPU."

@@ -3,10 +3,74 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from kernels.arrays import F32
+from kernels.errors import InvalidInputError
 from pipeline.types import SAMPLES_PER_FRAME, FeatureRows, MotionChunk, Nv12RectBatch
+
+CarryT = TypeVar("CarryT")
+
+
+class CarryError(InvalidInputError):
+    """A carry belongs to another family, to other weights, or to a stream that has ended."""
+
+    code = "carry_mismatch"
+
+
+def foreign_carry(carry: object, family: str) -> CarryError:
+    """For a carry of another family's kind."""
+    return CarryError("carry", getattr(carry, "family", "") or type(carry).__name__, f"a carry of the family {family}")
+
+
+@dataclass(frozen=True)
+class EncoderShape:
+    """Facts about the speech encoder of a family.
+
+    Attributes:
+        row_dim: Width of a feature row.
+        left_samples: Samples needed before a window's first row.
+        lookahead_samples: Samples needed after its last row.
+        family: Family of the encoder.
+        version: Version of its weights.
+    """
+
+    row_dim: int
+    left_samples: int
+    lookahead_samples: int
+    family: str
+    version: str
+
+
+@dataclass(frozen=True)
+class AudioFacts:
+    """What the loaded stage `audio_features` knows of its windows: samples that each needs before and after its own frames."""
+
+    context_samples: int
+    lookahead_samples: int
+
+
+@dataclass(frozen=True)
+class MotionFacts:
+    """What the loaded stage `motion_diffusion` knows of its windows: new frames, and frames of past motion before them."""
+
+    hop_frames: int
+    history_frames: int
+
+
+@dataclass(frozen=True)
+class MotionItem(Generic[CarryT]):
+    """The share of one session in a batched call of the stage `motion_diffusion`.
+
+    Attributes:
+        rows: Its next feature rows.
+        carry: From the behaviour of its avatar, or from the call before.
+        final: No more rows follow.
+    """
+
+    rows: FeatureRows
+    carry: CarryT
+    final: bool = False
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,9 @@ from engines.motion_layout import EXP, unpack_motion
 from engines.networks.mini.speech_encoder import SpeechEncoder
 from kernels.arrays import F32
 from pipeline.mini.audio_features import AudioFeaturesItem
-from pipeline.mini.family import make_speech_stages
-from pipeline.mini.motion_diffusion import MotionItem, initial_carry
+from pipeline.mini.load import make_speech_stages
+from pipeline.mini.motion_diffusion import initial_carry
+from pipeline.stages import MotionItem
 from pipeline.types import FEATURE_RATE_HZ, MOTION_FPS, ROWS_PER_FRAME, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
 from training.phones import BILABIALS, PHONE_CLASS, PHONES, SILENCE, Phone, rasterise
 from training.train_encoder import RowHeads, lip_gap

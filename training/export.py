@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from engines.mini.load import ENCODER_FILE, FAMILY, LMDM_FILE, SPACE_PREFIX
+from engines.mini import FAMILY
+from engines.mini.load import ENCODER_FILE, LMDM_FILE, SPACE_PREFIX
 from engines.mini.motion_space import MotionSpace
 from engines.networks.lmdm import Lmdm
 from engines.networks.mini.speech_encoder import SpeechEncoder

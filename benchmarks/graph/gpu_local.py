@@ -24,9 +24,10 @@ from deployments.host.jobs import FileJob, JobBytes
 from deployments.host.live_calls import LiveOffer
 from deployments.host.live_sessions import LiveSessions
 from pipeline.config import EncoderSettings, SessionSettings
-from pipeline.families import LocalStageSet, find_family
+from pipeline.families import find_family
 from pipeline.live.contracts import Drive
 from pipeline.session.local_job import LocalPipeline
+from pipeline.session.stage_threads import StageThreads
 from pipeline.types import Avatar
 from serve_app.cluster.own import free_port
 
@@ -44,7 +45,7 @@ class OneProcess:
         pipeline = LocalPipeline(family=family, weights=weights)
         began = time.monotonic()
         self.avatar: Avatar = pipeline.avatar()
-        self.stages: LocalStageSet = find_family(family).local_stages(pipeline.store.get, weights, device)
+        self.stages = find_family(family).local_stages(pipeline.store.get, weights, device)
         self.load_s = time.monotonic() - began
 
     def job(self, wav: bytes, *, stream: bool = False) -> Job:
@@ -80,7 +81,7 @@ def live_server(process: OneProcess) -> Iterator[str]:
     """Live sessions over these stages, in a thread of this process: the address that clients offer to."""
     sessions: list[LiveSessions] = []
 
-    async def same(session_id: str) -> LocalStageSet:
+    async def same(session_id: str) -> StageThreads:
         return process.stages
 
     @asynccontextmanager

@@ -22,6 +22,7 @@ from pipeline.media.mp4 import MemoryMp4Writer
 from pipeline.mini.registration import make_avatar
 from pipeline.mini.renderer import Renderer
 from pipeline.presenter import draw_presenter
+from pipeline.session.behaviour import behaviour_of
 from pipeline.session.canvas import CanvasPainter
 from pipeline.session.frames import audio_blocks, clip_batches, paint_batch
 from pipeline.session.idle_motion import idle_motion
@@ -110,7 +111,9 @@ class LocalFace:
         return [self._render(motion[: motion_frame_count(len(pcm))], 0)]
 
     async def _motion(self, pcm: F32) -> F32:
-        speech = SpeechMotion(self._pipeline.stages, SessionSettings().silence, self._seed)
+        speech = SpeechMotion(
+            self._pipeline.stages, SessionSettings().silence, self._seed, behaviour=behaviour_of(self.avatar)
+        )
         hops: AsyncIterator[MotionChunk] = speech.run(audio_blocks(pcm))
         return np.concatenate([hop.motion async for hop in hops])
 

@@ -29,7 +29,7 @@ from benchmarks.core.record import (
 )
 from benchmarks.quality.renderer_speed import talking_motion
 from engines.networks import build
-from pipeline.mini.family import load_speech_stages
+from pipeline.mini.load import load_speech_stages
 from pipeline.mini.motion_diffusion import initial_carry
 from pipeline.mini.renderer import Renderer
 from pipeline.presenter import default_avatar

@@ -17,7 +17,7 @@ from engines.mini.load import MiniNetworks, load_networks, make_engines, random_
 from engines.mini.motion_space import rest_motion
 from engines.mini.window_sampler import WindowSampler
 from engines.weights.file import WeightsFileError
-from pipeline.mini.family import HOP_FRAMES, make_speech_stages
+from pipeline.mini.load import HOP_FRAMES, make_speech_stages
 from pipeline.mini.motion_diffusion import initial_carry
 from pipeline.types import ROWS_PER_FRAME, FeatureRows
 

@@ -7,20 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from deployments.config import StageSettings
-from deployments.graph.calls import AudioFacts, CallContext, StageStats
+from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
 from deployments.graph.stage_worker import StageWorker
 from deployments.logs import configure_replica_logs
 from kernels.arrays import F32
 from kernels.errors import LiveAnchorError, ShapeError
 from pipeline.families import find_family
+from pipeline.stages import AudioFacts
 from pipeline.types import ROWS_PER_FRAME, FeatureRows
 
 Item = tuple[F32, int]
 
 
 class AudioFeaturesReplica:
-    """Adds to `pipeline.mini.audio_features`: windows of several sessions in one network call, deadlines, counters, health.
+    """Adds to a family's stage `audio_features`: windows of several sessions in one network call, deadlines, counters, health.
 
     Becomes ready only after it has really encoded a window of silence.
 
@@ -31,8 +32,9 @@ class AudioFeaturesReplica:
     def __init__(self, settings: StageSettings) -> None:
         configure_replica_logs()
         model = settings.model
-        self._family = find_family(model.family)
-        self._stage = self._family.load_audio(model.weights_dir, take_place(model), model.threads, model.runtime)
+        self._stage = find_family(model.family).load_audio(
+            model.weights_dir, take_place(model), model.threads, model.runtime
+        )
         self._probe()
         self._worker: StageWorker[Item, FeatureRows] = StageWorker(
             "audio_features", self._batch, lambda rows: len(rows.rows) // ROWS_PER_FRAME, settings, self._probe
@@ -41,11 +43,10 @@ class AudioFeaturesReplica:
     def facts(self) -> AudioFacts:
         """What a session must know to cut windows."""
         shape = self._stage.shape
-        gate_frames = self._family.facts.gate_frames
-        return AudioFacts(shape.family, shape.left_samples, shape.lookahead_samples, gate_frames)
+        return AudioFacts(shape.left_samples, shape.lookahead_samples)
 
     async def rows(self, window: F32, first_row: int, context: CallContext) -> FeatureRows:
-        """See `pipeline.mini.audio_features.AudioFeatures.window`."""
+        """Rows of one window; see `pipeline.family.AudioStage`."""
         return await self._worker.call((window, first_row), context)
 
     def stats(self) -> StageStats:

@@ -87,24 +87,3 @@ class StageStats:
     wait_ms: Distribution = Distribution()
     batch_ms: Distribution = Distribution()
     gpu: GpuMemory | None = None
-
-
-@dataclass(frozen=True)
-class AudioFacts:
-    """What `AudioFeatures` tells sessions: family, samples of context and look-ahead of a window, `StageInfo.gate_frames`."""
-
-    family: str
-    context_samples: int
-    lookahead_samples: int
-    gate_frames: int | None = None
-
-
-@dataclass(frozen=True)
-class MotionFacts:
-    """What `MotionDiffusion` tells sessions: family, frames per hop, frames of past motion per window, and as `StageInfo` says."""
-
-    family: str
-    hop_frames: int
-    history_frames: int
-    sets_up: bool = False
-    hop_choices: tuple[int, ...] = ()

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from deployments.config import StageSettings
-from deployments.graph.calls import CallContext, MotionFacts, StageStats
+from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
 from deployments.graph.stage_worker import StageWorker
 from deployments.logs import configure_replica_logs
 from pipeline.families import find_family
-from pipeline.mini.motion_diffusion import MotionCarry, MotionItem
+from pipeline.stages import Carry, MotionFacts, MotionItem
 from pipeline.types import FeatureRows, MotionChunk
 
-Answer = tuple[MotionChunk, MotionCarry]
-"""Motion and the family's own carry (`mini`'s type stands for all: the replica only passes it on)."""
+Answer = tuple[MotionChunk, Carry]
+Item = MotionItem[Carry]
 
 
 class MotionDiffusionReplica:
-    """Adds to `pipeline.mini.motion_diffusion`: windows of several sessions in one sampling loop, deadlines, counters, health.
+    """Adds to a family's stage `motion_diffusion`: windows of several sessions in one sampling loop, deadlines, counters, health.
 
     Keeps nothing of a session: the carry comes with the call and goes back with the answer. Becomes ready only after it has
     really sampled a window.
@@ -28,21 +28,18 @@ class MotionDiffusionReplica:
     def __init__(self, settings: StageSettings) -> None:
         configure_replica_logs()
         model = settings.model
-        self._name = model.family
-        self._family = find_family(model.family)
-        self._stage = self._family.load_motion(model.weights_dir, take_place(model), model.runtime)
+        self._stage = find_family(model.family).load_motion(model.weights_dir, take_place(model), model.runtime)
         self._stage.probe()
-        self._worker: StageWorker[MotionItem, Answer] = StageWorker(
+        self._worker: StageWorker[Item, Answer] = StageWorker(
             "motion_diffusion", self._stage.steps, lambda answer: len(answer[0].motion), settings, self._stage.probe
         )
 
     def facts(self) -> MotionFacts:
         """What a session must know to cut hops."""
-        stage, facts = self._stage, self._family.facts
-        return MotionFacts(self._name, stage.hop_frames, stage.history_frames, facts.sets_up, facts.hop_choices)
+        return MotionFacts(self._stage.hop_frames, self._stage.history_frames)
 
-    async def motion(self, rows: FeatureRows, carry: MotionCarry, context: CallContext) -> Answer:
-        """See `pipeline.mini.motion_diffusion.MotionDiffusion.step`."""
+    async def motion(self, rows: FeatureRows, carry: Carry, context: CallContext) -> Answer:
+        """One hop of motion and the carry after it; see `pipeline.family.MotionStage`."""
         return await self._worker.call(MotionItem(rows, carry), context)
 
     def stats(self) -> StageStats:

@@ -20,7 +20,7 @@ from pipeline.types import CropBatch, MotionChunk, Nv12RectBatch
 
 
 class RendererReplica:
-    """Adds to `pipeline.mini.renderer`: calls of several sessions in order of their deadlines, an avatar store, counters, health.
+    """Adds to a family's stage `renderer`: calls of several sessions in order of their deadlines, avatars, counters, health.
 
     A family whose chunks can share buckets (`pipeline.session.overlap`) is fed as many as keep its device busy without a pause.
     Holds prepared faces up to a bound in bytes; the router sends an avatar's calls where it is warm. Becomes ready only after it
@@ -54,13 +54,13 @@ class RendererReplica:
         )
 
     async def render(self, request: RenderRequest, context: CallContext) -> Nv12RectBatch:
-        """See `pipeline.mini.renderer.Renderer.render`."""
+        """Pictures of one chunk; see `pipeline.family.RendererStage`."""
         batch = await self._worker.call(DrawOrder(request), context)
         assert isinstance(batch, Nv12RectBatch)  # noqa: S101 - narrows the type for the checker
         return batch
 
     async def crops(self, request: RenderRequest, context: CallContext) -> CropBatch:
-        """See `pipeline.mini.renderer.Renderer.crops`."""
+        """Face crops of one chunk; see `pipeline.family.RendererStage`."""
         batch = await self._worker.call(DrawOrder(request, crops_only=True), context)
         assert isinstance(batch, CropBatch)  # noqa: S101 - narrows the type for the checker
         return batch

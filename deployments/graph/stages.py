@@ -13,7 +13,7 @@ from typing import Any
 
 from ray.serve.handle import DeploymentHandle
 
-from deployments.graph.calls import AudioFacts, CallContext, MotionFacts
+from deployments.graph.calls import CallContext
 from deployments.graph.crops_in_work import GraphCrops
 from deployments.graph.errors import DeadlineExceededError, ReplicaGoneError, StageLostError
 from deployments.graph.handle_calls import answer_of, translated
@@ -29,10 +29,10 @@ ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class StageHandles:
-    """Handles of the stage deployments."""
+    """Handles of the stage deployments; `motion_diffusion` is None where the family has no such stage."""
 
     audio_features: DeploymentHandle[Any]
-    motion_diffusion: DeploymentHandle[Any]
+    motion_diffusion: DeploymentHandle[Any] | None
     renderer: DeploymentHandle[Any]
     rife: DeploymentHandle[Any]
 
@@ -92,11 +92,11 @@ async def fetch_info(handles: StageHandles, family: str, budget_s: float) -> Sta
         DeadlineExceededError: A stage did not come up in time.
         StageLostError: A stage died while it was asked, more than once.
     """
-    audio, motion = await asyncio.gather(
-        _facts("audio_features", handles.audio_features, budget_s),
-        _facts("motion_diffusion", handles.motion_diffusion, budget_s),
-    )
-    return stage_info(family, audio, motion)
+    asked = [_facts("audio_features", handles.audio_features, budget_s)]
+    if handles.motion_diffusion is not None:
+        asked.append(_facts("motion_diffusion", handles.motion_diffusion, budget_s))
+    audio, *motion = await asyncio.gather(*asked)
+    return find_family(family).info(audio, motion[0] if motion else None)
 
 
 async def _facts(stage: str, handle: DeploymentHandle[Any], budget_s: float) -> Any:
@@ -107,21 +107,6 @@ async def _facts(stage: str, handle: DeploymentHandle[Any], budget_s: float) -> 
                 with suppress(ReplicaGoneError):
                     return await answer_of(stage, handle.facts.remote())
             return await answer_of(stage, handle.facts.remote(), attempt=ATTEMPTS)
-
-
-def stage_info(family: str, audio: AudioFacts, motion: MotionFacts) -> StageInfo:
-    """The stages' facts as a session wants them."""
-    return StageInfo(
-        family=family,
-        hop_frames=motion.hop_frames,
-        context_samples=audio.context_samples,
-        lookahead_samples=audio.lookahead_samples,
-        history_frames=motion.history_frames,
-        doubles_in_motion_space=find_family(family).facts.doubles_in_motion_space,
-        sets_up=motion.sets_up,
-        gate_frames=audio.gate_frames,
-        hop_choices=motion.hop_choices,
-    )
 
 
 async def fetch_rife_facts(handles: StageHandles, budget_s: float) -> RifeFacts:
@@ -164,7 +149,9 @@ class GraphStages:
     ) -> None:
         self._deadline = deadline
         self._rows = handles.audio_features.options(method_name="rows", _by_reference=False)
-        self._motion = handles.motion_diffusion.options(method_name="motion", _by_reference=False)
+        self._motion = handles.motion_diffusion and handles.motion_diffusion.options(
+            method_name="motion", _by_reference=False
+        )
         self._render = handles.renderer.options(method_name="render")
         self._crops = handles.renderer.options(method_name="crops")
         self._rife = handles.rife.options(method_name="pictures")
@@ -189,6 +176,8 @@ class GraphStages:
     async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
         """See `Stages`."""
         self._epoch = max(self._epoch, carry.epoch)
+        if self._motion is None:
+            return find_family(self._info.family).pass_on(rows, carry)
         answer: tuple[MotionChunk, Carry] = await self._call("motion_diffusion", self._motion, rows, carry)
         return answer
 

@@ -7,7 +7,7 @@ from typing import Protocol, cast
 
 from kernels.errors import InvalidInputError
 from pipeline.avatars.store import AvatarStore, AvatarSummary, avatars_dir
-from pipeline.families import AvatarMaker
+from pipeline.family import AvatarMaker
 from pipeline.types import Avatar
 
 

@@ -58,7 +58,7 @@ class SessionHostReplica:
     def __init__(
         self,
         audio_features: DeploymentHandle[Any],
-        motion_diffusion: DeploymentHandle[Any],
+        motion_diffusion: DeploymentHandle[Any] | None,
         renderer: DeploymentHandle[Any],
         rife: DeploymentHandle[Any],
         settings: SessionHostSettings,
@@ -208,7 +208,7 @@ class SessionHostReplica:
     async def stage_stats(self) -> list[object]:
         """Counters of every replica of every stage; a replica that dies meanwhile is left out."""
         handles = vars(self._handles).items()
-        answers = await asyncio.gather(*(_stats_of(stage, handle) for stage, handle in handles))
+        answers = await asyncio.gather(*(_stats_of(stage, handle) for stage, handle in handles if handle is not None))
         return [one for answer in answers for one in answer]
 
     async def live(self, offer: LiveOffer) -> AsyncGenerator[LiveAnswer | LiveEnded, None]:

@@ -1,1 +1,5 @@
 """What runs the Ditto family's networks: checkpoints, configuration, HuBERT, landmark models, picture synthesis."""
+
+from typing import Final
+
+FAMILY: Final = "ditto"

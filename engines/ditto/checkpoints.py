@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from engines.ditto import FAMILY
 from engines.networks import build
 from engines.weights.file import WeightsFileError, load_strictly
 from engines.weights.home import weights_dir
@@ -42,7 +43,7 @@ _CONSTANT: Final = "rotary.freqs"
 
 def ditto_folder(folder: Path | None = None) -> Path:
     """The folder with the checkpoints: the given one, else where `weights pull ditto` puts them."""
-    return folder or weights_dir("ditto")
+    return folder or weights_dir(FAMILY)
 
 
 def load_network(folder: Path, name: str, **config: Any) -> nn.Module:

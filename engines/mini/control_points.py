@@ -18,9 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-CONTROL_POINTS_VERSION = 1
-"""Raised whenever an index, an anchor or a unit changes; written into weights and bundles, checked on load."""
-
 
 class Unit(Enum):
     """What an offset of 1.0 means for a control point."""

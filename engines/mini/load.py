@@ -8,6 +8,7 @@ from typing import cast
 
 import torch
 
+from engines.mini import FAMILY
 from engines.mini.motion_space import MotionSpace
 from engines.mini.window_sampler import WindowSampler
 from engines.networks import build
@@ -17,7 +18,6 @@ from engines.runtimes.protocol import Runtime
 from engines.runtimes.torch import TorchRuntime
 from engines.weights.file import build_network, load_strictly, read_weights
 
-FAMILY = "mini"
 DDIM_STEPS = 4
 ENCODER_FILE = "speech_encoder.safetensors"
 LMDM_FILE = "lmdm.safetensors"

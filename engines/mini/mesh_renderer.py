@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from engines.face import topology
-from engines.mini.control_points import CONTROL_POINTS_VERSION
 from engines.mini.eyelids import EyePatch, build_eye, render_eye
 from engines.mini.face_frame import build_frame, build_lip_lines
 from engines.mini.mesh_basis import build_deformation
@@ -31,6 +30,7 @@ from engines.mini.motion_limits import Motion, limit_motion
 from engines.mini.mouth_compose import MouthLayers, build_mouth, compose_mouth
 from engines.mini.mouth_layers import TEXTURE_SCALE, finer_texture, mouth_region
 from engines.motion_layout import MOTION_DIM
+from engines.motion_version import CONTROL_POINTS_VERSION
 from kernels.arrays import F32, U8
 from kernels.errors import ShapeError
 from kernels.sampling.mesh_warp import mesh_warp
@@ -41,7 +41,7 @@ class MeshFace:
     """One prepared avatar; immutable, shareable between threads.
 
     Attributes:
-        version: `engines.mini.control_points.CONTROL_POINTS_VERSION` it was built for.
+        version: `engines.motion_version.CONTROL_POINTS_VERSION` it was built for.
         texture: uint8 (1, 1024, 1024, 3), RGB, the crop at twice its resolution.
         deformation: Motion bases.
         right_eye: The subject's right eye.

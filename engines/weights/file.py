@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from engines.mini.control_points import CONTROL_POINTS_VERSION
+from engines.motion_version import CONTROL_POINTS_VERSION
 from engines.networks import build
 from engines.weights.errors import WeightsError
 

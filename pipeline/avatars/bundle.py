@@ -22,8 +22,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.mini.control_points import CONTROL_POINTS_VERSION
+from engines.motion_version import CONTROL_POINTS_VERSION
 from kernels.errors import ShapeError
+from pipeline.avatars.arrays import check_array
 from pipeline.avatars.manifest import (
     ARRAYS_FILE,
     BUNDLE_SCHEMA,
@@ -39,16 +40,13 @@ from pipeline.avatars.manifest import (
     read_manifest,
 )
 from pipeline.avatars.tensor_file import DTYPES, TensorFileError, map_tensors
+from pipeline.families import family_modules, find_family
 from pipeline.types import CROP_SIZE, Avatar, FaceRect
 
 TEMPORARY_PREFIX: Final = ".new-"
 PREVIEW_PX: Final = 512
 _PREVIEW_QUALITY: Final = 88
-MESH_POINTS: Final = 468
 _TENSOR_PREFIX: Final = "tensors."
-
-_Expected = tuple[str, NDArray[np.generic], type[np.generic], tuple[int, ...]]
-"""(name, array, element type, shape) that an array must have."""
 
 
 def content_id(avatar: Avatar) -> str:
@@ -154,22 +152,11 @@ def check_avatar(avatar: Avatar) -> None:
     canvas = avatar.canvas_rgb
     if canvas.ndim != 3 or canvas.shape[0] % 2 or canvas.shape[1] % 2:
         raise ShapeError("canvas_rgb", str(canvas.shape), "(H, W, 3) with even sides")
-    expected: list[_Expected] = [
-        ("canvas_rgb", canvas, np.uint8, (*canvas.shape[:2], 3)),
-        ("crop_to_canvas", avatar.crop_to_canvas, np.float32, (2, 3)),
-        ("mask", avatar.mask, np.float32, (CROP_SIZE, CROP_SIZE)),
-    ]
-    if avatar.family == "mini":
-        tensors = {name: avatar.tensors.get(name, np.zeros(0)) for name in ("crop_rgb", "landmarks")}
-        expected.append(("tensors.crop_rgb", tensors["crop_rgb"], np.uint8, (CROP_SIZE, CROP_SIZE, 3)))
-        expected.append(("tensors.landmarks", tensors["landmarks"], np.float32, (MESH_POINTS, 3)))
-    if avatar.family == "ditto":
-        from pipeline.ditto.avatar_tensors import unpack
-
-        unpack(avatar)
-    for name, array, dtype, shape in expected:
-        if array.dtype != dtype or array.shape != shape:
-            raise ShapeError(name, f"{array.dtype} {array.shape}", f"{np.dtype(dtype)} {shape}")
+    check_array("canvas_rgb", canvas, np.uint8, (*canvas.shape[:2], 3))
+    check_array("crop_to_canvas", avatar.crop_to_canvas, np.float32, (2, 3))
+    check_array("mask", avatar.mask, np.float32, (CROP_SIZE, CROP_SIZE))
+    if avatar.family in family_modules():  # what no family here can draw can still be listed, shown and removed
+        find_family(avatar.family).check_tensors(avatar)
     rect = avatar.rect
     if rect.x + rect.w > canvas.shape[1] or rect.y + rect.h > canvas.shape[0]:
         raise ShapeError("rect", str(rect), f"inside {canvas.shape[1]}x{canvas.shape[0]}")

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from engines.mini.control_points import CONTROL_POINTS_VERSION
+from engines.motion_version import CONTROL_POINTS_VERSION
 from engines.weights.home import HOME_ENV
 from kernels.errors import LiveAnchorError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from kernels.errors import InvalidInputError
@@ -36,3 +37,9 @@ class PortraitError(InvalidInputError):
         super().__init__("portrait", got, allowed, detail)
         self.code = code
         self.args = (code, got, allowed, detail)  # so that it survives pickling with this signature
+
+
+def unreadable(path: Path, error: OSError) -> PortraitError:
+    """For a file that the system does not let us read."""
+    detail = f"{path.name} cannot be read ({error.strerror})"
+    return PortraitError("portrait_unreadable", "an unreadable file", "a picture or a video", detail)

@@ -22,6 +22,8 @@ _MAGIC: Final[tuple[tuple[bytes, str], ...]] = (
     (b"\xff\x0a", "JXL"),
     (b"\x00\x00\x00\x0cJXL ", "JXL"),
 )
+VIDEO_KINDS: Final = ("MP4", "MKV")
+"""Kinds of file that `sniff` tells and that hold moving pictures."""
 _HEIF_BRANDS: Final = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
 _AVIF_BRANDS: Final = {b"avif", b"avis"}
 _TEXT_SAMPLE: Final = 512

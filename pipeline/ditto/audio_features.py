@@ -7,10 +7,12 @@ from typing import Final
 
 import numpy as np
 
+from engines.ditto import FAMILY
 from kernels.arrays import F32
 from kernels.errors import ShapeError
 from pipeline.ditto.feature_windows import HOP_FRAMES, HOP_SAMPLES, ONLINE_LEAD, ROWS_KEPT, WINDOW_SAMPLES, keep_frames
-from pipeline.mini.audio_features import EncoderShape, clean_pcm
+from pipeline.media.clean_pcm import clean_pcm
+from pipeline.stages import EncoderShape
 from pipeline.types import FEATURE_RATE_HZ, FeatureRows
 
 LOOKAHEAD_SAMPLES: Final = WINDOW_SAMPLES - ONLINE_LEAD - HOP_SAMPLES
@@ -33,7 +35,7 @@ class DittoAudioFeatures:
     def __init__(self, encode_all: EncodeAll, hop_frames: int = HOP_FRAMES, version: str = "") -> None:
         self._encode_all = encode_all
         self._windows = hop_frames // HOP_FRAMES
-        self.shape = EncoderShape(ROW_DIM, ONLINE_LEAD, LOOKAHEAD_SAMPLES, "ditto", version)
+        self.shape = EncoderShape(ROW_DIM, ONLINE_LEAD, LOOKAHEAD_SAMPLES, FAMILY, version)
 
     @property
     def window_samples(self) -> int:

@@ -16,7 +16,6 @@ from pipeline.ditto.motion_fields import MotionFields, from_vector, to_vector
 from pipeline.ditto.speaker import Speaker
 from pipeline.types import Avatar
 
-FAMILY: Final = "ditto"
 VOLUME_SHAPE: Final = (32, 16, 64, 64)
 _KEYPOINT_VALUES: Final = 63
 _SPEAKER: Final = {"source": 1, "shape": 1, "eye_open": 2, "eye_ball": 2, "drive": 1}

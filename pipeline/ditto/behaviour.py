@@ -9,13 +9,12 @@ import torch
 
 from engines.motion_layout import MOTION_DIM, PITCH, ROLL, YAW, bin_centres_deg
 from kernels.arrays import F32
-from pipeline.ditto.avatar_tensors import DittoTensors, unpack
+from pipeline.ditto.avatar_tensors import DittoTensors
 from pipeline.ditto.blink_schedule import blink_indices
 from pipeline.ditto.motion_diffusion import DittoMotionCarry, start_carry
 from pipeline.ditto.speaker import blink_offsets
 from pipeline.session.idle_motion import ANGLES, sway
 from pipeline.stages import Carry
-from pipeline.types import Avatar
 
 _POSE: Final = dict(zip(ANGLES, (PITCH, YAW, ROLL), strict=True))
 _BLOCK: Final = 64
@@ -61,15 +60,6 @@ class DittoBehaviour:
         """See `pipeline.session.behaviour.MotionBehaviour`; the hop is the stage's own."""
         ready = prepared if isinstance(prepared, DittoMotionCarry) else None
         return start_carry(seed, history, self._speaker, self._gaps, first_frame, epoch, ready)
-
-
-def ditto_behaviour(avatar: Avatar) -> DittoBehaviour:
-    """The behaviour of an avatar of the family `ditto`.
-
-    Raises:
-        ShapeError: An array of the avatar is missing or has the wrong shape.
-    """
-    return DittoBehaviour(unpack(avatar))
 
 
 def _logit_slope(logits: F32) -> F32:

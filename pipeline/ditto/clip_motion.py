@@ -14,6 +14,7 @@ from typing import Final, Literal
 import numpy as np
 import torch
 
+from engines.ditto import FAMILY
 from engines.ditto.motion_sampler import session_noise
 from engines.motion_layout import MOTION_DIM
 from engines.runtimes.protocol import Runtime
@@ -24,10 +25,9 @@ from pipeline.ditto.condition import Condition
 from pipeline.ditto.feature_windows import HOP_FRAMES, HOP_SAMPLES, OFFLINE_LEAD, ONLINE_LEAD
 from pipeline.ditto.motion_windows import SEQ_FRAMES, MotionTrack, TrackState, WindowSettings, padded_window
 from pipeline.ditto.speaker import Speaker, to_offsets
-from pipeline.mini.audio_features import CarryError
+from pipeline.stages import CarryError
 from pipeline.types import ROWS_PER_FRAME, SAMPLES_PER_FRAME, FeatureRows, MotionChunk
 
-FAMILY: Final = "ditto"
 ROW_DIM: Final = 1024
 _NO_FRAMES: Final = np.zeros((0, MOTION_DIM), np.float32)
 

@@ -1,4 +1,4 @@
-"""The family `ditto` as `pipeline.families` wants it."""
+"""The family `ditto`: public checkpoints, a neural renderer, a GPU."""
 
 from __future__ import annotations
 
@@ -7,23 +7,31 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from engines.ditto import FAMILY as NAME
 from engines.ditto.checkpoints import ditto_folder
 from engines.ditto.version import SOURCE_FILES, files_version
 from engines.runtimes.choice import RuntimeKind
+from engines.weights.home import weights_dir
+from pipeline.avatars.face_models import load_face_mesh
 from pipeline.avatars.portrait import PortraitLimits
-from pipeline.avatars.portrait_header import sniff
-from pipeline.config import RifeSettings
-from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
+from pipeline.avatars.portrait_errors import unreadable
+from pipeline.avatars.portrait_header import VIDEO_KINDS, sniff
+from pipeline.config import FileMotion, RifeSettings
+from pipeline.ditto.audio_features import DittoAudioFeatures
+from pipeline.ditto.avatar_tensors import unpack
+from pipeline.ditto.behaviour import DittoBehaviour
+from pipeline.ditto.clip_start import ditto_clip_start
 from pipeline.ditto.load import load_audio_features, load_motion_modes, load_renderer, load_source_models
 from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.registration import SourceModels, make_avatar, register_picture, register_template_video
 from pipeline.ditto.renderer import DittoRenderer
-from pipeline.ditto.stages import DittoStages, load_stages
+from pipeline.ditto.stages import DittoStages, load_stages, stage_info
 from pipeline.ditto.tail import DittoTail
-from pipeline.families import FamilyFacts
-from pipeline.mini.registration import VIDEO_KINDS
+from pipeline.family import Family
 from pipeline.rife.interpolator import FrameInterpolator
-from pipeline.types import SAMPLES_PER_FRAME, Avatar
+from pipeline.session.clip_motion import ClipStart
+from pipeline.stages import AudioFacts, MotionFacts, StageInfo
+from pipeline.types import Avatar
 
 if TYPE_CHECKING:
     from pipeline.avatars.store import AvatarStore
@@ -39,10 +47,12 @@ class DittoAvatarMaker:
 
     Args:
         folder: Checkpoint folder; None means where `weights pull ditto` puts it.
+        home: Data folder with the face models; None = `LIVEANCHOR_HOME`.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, home: Path | None = None) -> None:
         self._folder = ditto_folder(folder)
+        self._home = home
 
     @cached_property
     def _models(self) -> SourceModels:
@@ -51,12 +61,15 @@ class DittoAvatarMaker:
     @cached_property
     def _landmarker(self) -> FaceLandmarker:
         from pipeline.ditto.face_landmarks import load_landmarker
-        from pipeline.session.local_job import load_face_mesh
 
-        return load_landmarker(load_face_mesh(), self._folder)
+        return load_landmarker(load_face_mesh(self._home), self._folder)
 
-    def from_file(self, data: bytes, name: str, limits: PortraitLimits) -> Avatar:
-        """A picture, or a template video that is played back and forth."""
+    def from_file(self, source: bytes | Path, name: str, limits: PortraitLimits) -> Avatar:
+        """An avatar of a picture, or of a template video that is played back and forth."""
+        try:
+            data = source if isinstance(source, bytes) else source.read_bytes()
+        except OSError as error:
+            raise unreadable(source, error) from error  # type: ignore[arg-type]  # bytes are not read
         if sniff(data[:_SNIFF_BYTES]) in VIDEO_KINDS:
             return register_template_video(data, self._landmarker, self._models, name)
         return register_picture(data, self._landmarker, self._models, name, limits)
@@ -77,10 +90,16 @@ class DittoAvatarMaker:
         return make_avatar([drawing.rgb], [face], self._models, _DEFAULT_NAME)
 
 
-class DittoFamily:
-    """See `pipeline.families.Family`."""
+class DittoFamily(Family):
+    """Implements `pipeline.family.Family`."""
 
-    facts = FamilyFacts(sets_up=True, gate_frames=LOOKAHEAD_SAMPLES // SAMPLES_PER_FRAME, doubles_in_motion_space=False)
+    name = NAME
+    needs_gpu = True
+
+    def info(self, audio: AudioFacts, motion: MotionFacts | None) -> StageInfo:
+        """What sessions must know."""
+        assert motion is not None  # noqa: S101 - the family has all stages
+        return stage_info(audio, motion)
 
     def load_audio(
         self, folder: Path | None, device: str, threads: int, runtime: RuntimeKind = "auto"
@@ -109,15 +128,31 @@ class DittoFamily:
         """Pictures stand still; template videos are interpolated with the face."""
         return DittoTail(load_avatar, interpolator, cache_bytes)
 
-    def avatar_maker(self, folder: Path | None) -> DittoAvatarMaker:
-        """Registration."""
-        return DittoAvatarMaker(folder)
-
     def local_stages(
         self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str, rife: RifeSettings | None = None
     ) -> DittoStages:
         """All stages in this process."""
         return load_stages(load_avatar, folder, device, rife=rife)
 
+    def avatar_maker(self, folder: Path | None, home: Path | None = None) -> DittoAvatarMaker:
+        """Registration with the family's own extractors."""
+        return DittoAvatarMaker(folder, home)
 
-FAMILY_STAGES: Final = DittoFamily()
+    def check_tensors(self, avatar: Avatar) -> None:
+        """Read all of the family's arrays."""
+        unpack(avatar)
+
+    def behaviour(self, avatar: Avatar) -> DittoBehaviour:
+        """By what the avatar is: a picture sways, a template video moves by itself."""
+        return DittoBehaviour(unpack(avatar))
+
+    def clip_start(self, avatar: Avatar, seed: int, samples: int, motion: FileMotion) -> ClipStart | None:
+        """Files see speech that comes later, unless the wish says otherwise."""
+        return ditto_clip_start(avatar, seed, samples, motion)
+
+    def folder(self, home: Path | None = None) -> Path:
+        """Where `weights pull ditto` puts the checkpoints."""
+        return weights_dir(NAME, home)
+
+
+FAMILY: Final = DittoFamily()

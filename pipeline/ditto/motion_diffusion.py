@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 import torch
 
+from engines.ditto import FAMILY
 from engines.ditto.motion_sampler import session_noise
 from engines.motion_layout import EXP, MOTION_DIM
 from engines.runtimes.protocol import Runtime
@@ -28,10 +29,9 @@ from pipeline.ditto.condition import Condition
 from pipeline.ditto.feature_windows import HOP_FRAMES
 from pipeline.ditto.motion_windows import SEQ_FRAMES, WindowSettings
 from pipeline.ditto.speaker import Speaker, to_offsets
-from pipeline.mini.audio_features import CarryError
+from pipeline.stages import CarryError, MotionItem, foreign_carry
 from pipeline.types import FEATURE_RATE_HZ, ROWS_PER_FRAME, FeatureRows, MotionChunk
 
-FAMILY: Final = "ditto"
 ROW_DIM: Final = 1024
 SHOWN_FRAMES: Final = 2
 """Frames of shown motion that speech starts from."""
@@ -102,15 +102,6 @@ class DittoMotionCarry:
     family: str = ""
     version: str = ""
     epoch: int = 0
-
-
-@dataclass(frozen=True)
-class DittoMotionItem:
-    """One session's share of a batched `steps` call."""
-
-    rows: FeatureRows
-    carry: DittoMotionCarry
-    final: bool = False
 
 
 Result = tuple[MotionChunk, DittoMotionCarry] | LiveAnchorError
@@ -200,12 +191,12 @@ class DittoMotionDiffusion:
             CarryError: The carry is of another model, finished, or the rows do not continue it.
             ShapeError: Rows of another width.
         """
-        result = self.steps([DittoMotionItem(rows, carry, final)])[0]
+        result = self.steps([MotionItem(rows, carry, final)])[0]
         if isinstance(result, LiveAnchorError):
             raise result
         return result
 
-    def steps(self, items: Sequence[DittoMotionItem]) -> list[Result]:
+    def steps(self, items: Sequence[MotionItem[DittoMotionCarry]]) -> list[Result]:
         """`step` for several sessions at once: windows share network calls, a bad item fails alone.
 
         Batched results equal single ones up to float32 rounding.
@@ -246,10 +237,10 @@ class DittoMotionDiffusion:
             start_carry(0, np.zeros((1, MOTION_DIM), np.float32), speaker),
         )
 
-    def _fault(self, item: DittoMotionItem) -> LiveAnchorError | None:
+    def _fault(self, item: MotionItem[DittoMotionCarry]) -> LiveAnchorError | None:
         carry, rows = item.carry, item.rows
         if not isinstance(carry, DittoMotionCarry):
-            return CarryError("carry", type(carry).__name__, "a carry of the family ditto")
+            return foreign_carry(carry, FAMILY)
         if carry.family and (carry.family, carry.version) != (FAMILY, self.settings.version):
             return CarryError("carry", f"{carry.family} {carry.version}", f"{FAMILY} {self.settings.version}")
         if len(carry.history) not in (0, self._overlap + 1):
@@ -282,7 +273,7 @@ class DittoMotionDiffusion:
                 )
         return ready
 
-    def _take_rows(self, carry: DittoMotionCarry, item: DittoMotionItem) -> DittoMotionCarry:
+    def _take_rows(self, carry: DittoMotionCarry, item: MotionItem[DittoMotionCarry]) -> DittoMotionCarry:
         """Append the new rows; before the first ones lies silence, and motion goes on from what the viewer sees."""
         if not len(item.rows.rows):
             return carry

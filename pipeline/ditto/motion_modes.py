@@ -4,32 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, cast
 
 from engines.weights.file import WeightsFileError
 from kernels.errors import LiveAnchorError
 from pipeline.ditto.clip_motion import ClipMode, DittoClipCarry, DittoClipMotion
-from pipeline.ditto.motion_diffusion import DittoMotionCarry, DittoMotionDiffusion, DittoMotionItem
+from pipeline.ditto.motion_diffusion import DittoMotionCarry, DittoMotionDiffusion
+from pipeline.stages import MotionItem
 from pipeline.types import FeatureRows, MotionChunk
 
 DittoCarry = DittoMotionCarry | DittoClipCarry
 Result = tuple[MotionChunk, DittoCarry] | LiveAnchorError
 USUAL_MODE: Final[ClipMode] = "offline"
 _CLIP_MODES: Final[tuple[ClipMode, ...]] = ("offline", "compat")
-
-
-class Item(Protocol):
-    """One session's share of a batch."""
-
-    @property
-    def rows(self) -> FeatureRows:
-        """Its next rows."""
-        ...
-
-    @property
-    def carry(self) -> object:
-        """Its carry."""
-        ...
 
 
 class DittoMotionModes:
@@ -66,7 +53,7 @@ class DittoMotionModes:
             raise result
         return result
 
-    def steps(self, items: Sequence[Item]) -> list[Result]:
+    def steps(self, items: Sequence[MotionItem[DittoCarry]]) -> list[Result]:
         """Calls of several sessions; those of one mode share network calls, a bad item fails alone."""
         results: dict[int, Result] = {}
         for mode in _CLIP_MODES:
@@ -77,7 +64,7 @@ class DittoMotionModes:
                 results.update(zip([i for i, _, _ in group], made, strict=True))
         rest = [i for i in range(len(items)) if i not in results]
         if rest:
-            live = [DittoMotionItem(items[i].rows, items[i].carry) for i in rest]  # type: ignore[arg-type]  # checked there
+            live = [MotionItem(items[i].rows, cast(DittoMotionCarry, items[i].carry)) for i in rest]  # checked there
             results.update(zip(rest, self.live.steps(live), strict=True))
         return [results[i] for i in range(len(items))]
 

@@ -10,6 +10,7 @@ from typing import Final
 import cv2
 import numpy as np
 
+from engines.ditto import FAMILY
 from engines.ditto.config import DittoConfig
 from engines.ditto.source_reader import INPUT_SIDE, SourceReader
 from kernels.arrays import F32, U8
@@ -18,7 +19,7 @@ from pipeline.avatars.bundle import check_avatar, content_id
 from pipeline.avatars.face_crop import fit_canvas
 from pipeline.avatars.portrait import DEFAULT_LIMITS, PortraitLimits, decode_portrait
 from pipeline.avatars.portrait_errors import PortraitError
-from pipeline.ditto.avatar_tensors import FAMILY, DittoTensors, pack_motion_rows
+from pipeline.ditto.avatar_tensors import DittoTensors, pack_motion_rows
 from pipeline.ditto.blend_mask import blend_mask
 from pipeline.ditto.crop_geometry import CropMatrices, crop_matrices, face_square, transform_points
 from pipeline.ditto.eye_state import eye_ball, eye_open, with_irises

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from engines.ditto import FAMILY
 from engines.ditto.config import DittoConfig
 from engines.ditto.render_runtime import SourceRuntime
 from engines.motion_layout import MOTION_DIM
@@ -21,7 +22,7 @@ from engines.runtimes.protocol import Runtime
 from kernels.arrays import F32, U8
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.bounded_cache import BoundedCache
-from pipeline.ditto.avatar_tensors import FAMILY, unpack
+from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.driven_keypoints import REST_DIM, DrivenKeypoints, rest_rows
 from pipeline.ditto.motion_stitch import frame_control
 from pipeline.ditto.prepared_face import PreparedDittoFace, StaleAvatarError, of_every_frame

@@ -5,31 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from engines.ditto import FAMILY
 from kernels.threads import use_threads
 from pipeline.config import RifeSettings
 from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
-from pipeline.ditto.clip_motion import DittoClipCarry
-from pipeline.ditto.feature_windows import HOP_FRAMES, ONLINE_LEAD
+from pipeline.ditto.feature_windows import HOP_FRAMES
 from pipeline.ditto.load import load_audio_features, load_motion_modes, load_renderer
-from pipeline.ditto.motion_diffusion import FAMILY, DittoMotionCarry
 from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.renderer import DEFAULT_CACHE_BYTES, DittoRenderer
 from pipeline.ditto.tail import DittoTail
-from pipeline.mini.audio_features import CarryError
 from pipeline.rife.local import LocalRife
 from pipeline.session.stage_threads import StageThreads
-from pipeline.stages import Carry, StageInfo
-from pipeline.types import SAMPLES_PER_FRAME, Avatar, FeatureRows, MotionChunk
+from pipeline.stages import AudioFacts, MotionFacts, StageInfo
+from pipeline.types import SAMPLES_PER_FRAME, Avatar
 
 
-def stage_info(hop_frames: int, history_frames: int) -> StageInfo:
+def stage_info(audio: AudioFacts, motion: MotionFacts) -> StageInfo:
     """What sessions must know: 285 ms of audio to the first frame at a hop of 5 (3200 + 1360 samples)."""
     return StageInfo(
         family=FAMILY,
-        hop_frames=hop_frames,
-        context_samples=ONLINE_LEAD,
-        lookahead_samples=LOOKAHEAD_SAMPLES,
-        history_frames=history_frames,
+        hop_frames=motion.hop_frames,
+        context_samples=audio.context_samples,
+        lookahead_samples=audio.lookahead_samples,
+        history_frames=motion.history_frames,
         doubles_in_motion_space=False,
         sets_up=True,
         gate_frames=LOOKAHEAD_SAMPLES // SAMPLES_PER_FRAME,
@@ -37,34 +35,24 @@ def stage_info(hop_frames: int, history_frames: int) -> StageInfo:
 
 
 class DittoStages(StageThreads):
-    """`Stages` of the family `ditto` over two threads: one for features and motion, one for pictures.
+    """`Stages` of the family `ditto`.
 
     Args:
         audio: The speech encoder's stage.
         motion: The motion stage, all modes.
         renderer: The renderer.
         rife: The interpolator's stage.
-
-    Attributes:
-        calls: Calls per stage so far.
     """
 
     def __init__(
         self, audio: DittoAudioFeatures, motion: DittoMotionModes, renderer: DittoRenderer, rife: LocalRife
     ) -> None:
-        super().__init__(audio, renderer, rife)
-        self._motion = motion
-
-    @property
-    def info(self) -> StageInfo:
-        """Facts about `ditto`."""
-        return stage_info(self._motion.hop_frames, self._motion.history_frames)
-
-    async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
-        """See `Stages`; a call without rows does a session's set-up."""
-        if not isinstance(carry, DittoMotionCarry | DittoClipCarry):
-            raise CarryError("carry", carry.family or type(carry).__name__, FAMILY)
-        return await self._in_speech_thread("motion_diffusion", lambda: self._motion.step(rows, carry))
+        shape = audio.shape
+        info = stage_info(
+            AudioFacts(shape.left_samples, shape.lookahead_samples),
+            MotionFacts(motion.hop_frames, motion.history_frames),
+        )
+        super().__init__(info, audio, motion.step, renderer, rife)
 
 
 def load_stages(
@@ -77,7 +65,7 @@ def load_stages(
     cache_bytes: int = DEFAULT_CACHE_BYTES,
     rife: RifeSettings | None = None,
 ) -> DittoStages:
-    """Stages over the public checkpoints. Sets torch to one thread per operation, as `LocalStages` does.
+    """Stages over the public checkpoints. Sets torch to one thread per operation, so that sums come out the same on every machine.
 
     Args:
         load_avatar: Id -> avatar.

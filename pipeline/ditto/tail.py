@@ -15,13 +15,14 @@ from typing import Final
 import numpy as np
 import torch
 
+from engines.ditto import FAMILY
 from kernels.arrays import F32, U8
 from kernels.errors import InvalidInputError
 from kernels.nv12.composite import composite_nv12
 from kernels.nv12.composite_plan import CompositePlan, plan_composite
 from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.bounded_cache import BoundedCache
-from pipeline.ditto.avatar_tensors import FAMILY, DittoTensors, unpack
+from pipeline.ditto.avatar_tensors import DittoTensors, unpack
 from pipeline.ditto.motion_fields import mirror_index
 from pipeline.ditto.registration import crop_rect
 from pipeline.rife.interpolator import FrameInterpolator

@@ -14,18 +14,12 @@ import torch
 
 from engines.runtimes.protocol import Runtime
 from kernels.arrays import F32
-from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
+from kernels.errors import LiveAnchorError, ShapeError
+from pipeline.media.clean_pcm import clean_pcm
+from pipeline.stages import CarryError, EncoderShape
 from pipeline.types import FEATURE_RATE_HZ, ROWS_PER_FRAME, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, FeatureRows
 
 ROW_SAMPLES = SAMPLE_RATE_HZ // FEATURE_RATE_HZ
-PCM_LIMIT = 8.0
-"""Samples are kept inside +-8 (18 dB above full scale); NaN and infinity become 0."""
-
-
-class CarryError(InvalidInputError):
-    """A carry belongs to another family, to other weights, or to a stream that has ended."""
-
-    code = "carry_mismatch"
 
 
 @dataclass(frozen=True)
@@ -58,31 +52,6 @@ class AudioFeaturesItem:
     pcm: F32
     carry: AudioCarry
     final: bool = False
-
-
-@dataclass(frozen=True)
-class EncoderShape:
-    """Facts about an encoder.
-
-    Attributes:
-        row_dim: Width of a row.
-        left_samples: Samples needed before a window's first row.
-        lookahead_samples: Samples needed after its last row.
-        family: Family of the encoder.
-        version: Version of its weights.
-    """
-
-    row_dim: int
-    left_samples: int
-    lookahead_samples: int
-    family: str
-    version: str
-
-
-def clean_pcm(pcm: F32) -> F32:
-    """Finite float32 samples inside +-8: NaN and infinity become digital silence."""
-    out = np.nan_to_num(np.asarray(pcm, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
-    return np.clip(out, -PCM_LIMIT, PCM_LIMIT)
 
 
 class AudioFeatures:

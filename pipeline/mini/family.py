@@ -1,4 +1,4 @@
-"""The stages of the `mini` family, ready to call."""
+"""The family `mini`: embedded weights, a mesh renderer, real time on a laptop's CPU."""
 
 from __future__ import annotations
 
@@ -6,66 +6,44 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from engines.mini.load import FAMILY, MiniEngines, load_engines
-from engines.runtimes.choice import RuntimeKind, RuntimeRefusedError
-from pipeline.avatars.portrait import PortraitLimits
-from pipeline.config import RifeSettings
-from pipeline.families import FamilyFacts
-from pipeline.mini.audio_features import AudioFeatures, EncoderShape
-from pipeline.mini.motion_diffusion import MotionDiffusion, MotionShape
-from pipeline.rife.interpolator import FrameInterpolator
-from pipeline.session.tail import StillTail
+from engines.mini import FAMILY as NAME
+from pipeline.family import Family
+from pipeline.mini.avatar_tensors import check_tensors
+from pipeline.mini.info import stage_info
+from pipeline.stages import AudioFacts, MotionFacts, StageInfo
 from pipeline.types import Avatar
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # each method loads what it needs: an avatar is read without torch
+    from engines.runtimes.choice import RuntimeKind
+    from pipeline.avatars.portrait import PortraitLimits
     from pipeline.avatars.store import AvatarStore
+    from pipeline.config import RifeSettings
+    from pipeline.mini.audio_features import AudioFeatures
+    from pipeline.mini.behaviour import MiniBehaviour
+    from pipeline.mini.motion_diffusion import MotionDiffusion
     from pipeline.mini.renderer import Renderer
     from pipeline.mini.stages import LocalStages
 
-HOP_FRAMES = 8
-HOP_CHOICES: Final = (4,)
-"""At a hop of 4, r with labels is that of 8 (0.875 and 0.874 on 16 held-out sentences), at twice the motion model's work."""
-
-
-def make_speech_stages(engines: MiniEngines, hop_frames: int = HOP_FRAMES) -> tuple[AudioFeatures, MotionDiffusion]:
-    """Stages over given engines; both use the same hop."""
-    audio = AudioFeatures(
-        engines.encoder,
-        EncoderShape(engines.row_dim, engines.left_samples, engines.lookahead_samples, FAMILY, engines.version),
-        hop_frames,
-    )
-    shape = MotionShape(
-        seq_frames=engines.seq_frames,
-        row_dim=engines.row_dim,
-        steps=engines.steps,
-        dofs=engines.dofs,
-        silence_row=engines.silence_row.cpu().numpy().astype(np.float32),
-        family=FAMILY,
-        version=engines.version,
-    )
-    return audio, MotionDiffusion(engines.sampler, shape, hop_frames)
-
-
-def load_speech_stages(device: str = "cpu", hop_frames: int = HOP_FRAMES) -> tuple[AudioFeatures, MotionDiffusion]:
-    """Stages over the embedded weights.
-
-    Raises:
-        WeightsFileError: The embedded weights are missing or damaged.
-    """
-    return make_speech_stages(load_engines(device), hop_frames)
-
 
 class MiniAvatarMaker:
-    """Registration of `mini`; see `pipeline.families.AvatarMaker`."""
+    """Implements `pipeline.family.AvatarMaker`.
 
-    def from_file(self, data: bytes, name: str, limits: PortraitLimits) -> Avatar:
-        """A portrait, or the best still frame of a video."""
-        from pipeline.mini.registration import register_bytes
-        from pipeline.session.local_job import load_face_mesh
+    Args:
+        home: Data folder with the face models; None = `LIVEANCHOR_HOME`.
+    """
 
-        return register_bytes(data, load_face_mesh(), name, limits)
+    def __init__(self, home: Path | None) -> None:
+        self._home = home
+
+    def from_file(self, source: bytes | Path, name: str, limits: PortraitLimits) -> Avatar:
+        """An avatar of a portrait, or of the best still frame of a video."""
+        from pipeline.avatars.face_models import load_face_mesh
+        from pipeline.mini.registration import register_bytes, register_file
+
+        mesh = load_face_mesh(self._home)
+        if isinstance(source, bytes):
+            return register_bytes(source, mesh, name, limits)
+        return register_file(source, mesh, name, limits)
 
     def default(self, store: AvatarStore) -> Avatar:
         """The drawn presenter."""
@@ -74,22 +52,31 @@ class MiniAvatarMaker:
         return default_avatar(store)
 
 
-class MiniFamily:
-    """See `pipeline.families.Family`."""
+class MiniFamily(Family):
+    """Implements `pipeline.family.Family`."""
 
-    facts = FamilyFacts(sets_up=False, gate_frames=None, doubles_in_motion_space=True, hop_choices=HOP_CHOICES)
+    name = NAME
+
+    def info(self, audio: AudioFacts, motion: MotionFacts | None) -> StageInfo:
+        """What sessions must know."""
+        assert motion is not None  # noqa: S101 - the family has all stages
+        return stage_info(audio, motion)
 
     def load_audio(
         self, folder: Path | None, device: str, threads: int, runtime: RuntimeKind = "auto"
     ) -> AudioFeatures:
         """Stage `audio_features`."""
+        from pipeline.mini.load import load_speech_stages
+
         _only_eager("audio_features", runtime)
-        return make_speech_stages(load_engines(device, folder=folder))[0]
+        return load_speech_stages(device, folder=folder)[0]
 
     def load_motion(self, folder: Path | None, device: str, runtime: RuntimeKind = "auto") -> MotionDiffusion:
         """Stage `motion_diffusion`."""
+        from pipeline.mini.load import load_speech_stages
+
         _only_eager("motion_diffusion", runtime)
-        return make_speech_stages(load_engines(device, folder=folder))[1]
+        return load_speech_stages(device, folder=folder)[1]
 
     def load_renderer(
         self,
@@ -105,29 +92,43 @@ class MiniFamily:
         _only_eager("renderer", runtime)
         return Renderer(load_avatar, device, cache_bytes)
 
-    def tail(
-        self, load_avatar: Callable[[str], Avatar], interpolator: FrameInterpolator, cache_bytes: int
-    ) -> StillTail:
-        """The canvas stands still."""
-        return StillTail(load_avatar, cache_bytes)
-
-    def avatar_maker(self, folder: Path | None) -> MiniAvatarMaker:
-        """Registration."""
-        return MiniAvatarMaker()
-
     def local_stages(
         self, load_avatar: Callable[[str], Avatar], folder: Path | None, device: str, rife: RifeSettings | None = None
     ) -> LocalStages:
-        """All stages in this process, over the embedded weights."""
+        """All stages in this process."""
         from pipeline.mini.stages import LocalStages
 
-        return LocalStages(load_avatar, device, rife=rife)
+        return LocalStages(load_avatar, device, rife=rife, folder=folder)
+
+    def avatar_maker(self, folder: Path | None, home: Path | None = None) -> MiniAvatarMaker:
+        """Registration; it needs no weights but the face models."""
+        return MiniAvatarMaker(home)
+
+    def check_tensors(self, avatar: Avatar) -> None:
+        """Check the face crop and its landmarks."""
+        check_tensors(avatar)
+
+    def behaviour(self, avatar: Avatar) -> MiniBehaviour:
+        """The same for every avatar."""
+        from pipeline.mini.behaviour import MINI_BEHAVIOUR
+
+        return MINI_BEHAVIOUR
+
+    def embedded(self) -> str:
+        """Which weights come with the package, and their size."""
+        from engines.mini.load import load_networks, weights_folder
+
+        version = load_networks().version
+        size_mb = sum(path.stat().st_size for path in weights_folder().glob("*.safetensors")) / 1e6
+        return f"embedded weights {version}, {size_mb:.1f} MB: real time on this CPU"
 
 
 def _only_eager(stage: str, runtime: RuntimeKind) -> None:
     """The stages of `mini` have no other way of running yet."""
+    from engines.runtimes.choice import RuntimeRefusedError
+
     if runtime not in ("auto", "eager"):
-        raise RuntimeRefusedError(f"mini {stage} has no runtime {runtime}; it has eager")
+        raise RuntimeRefusedError(f"{NAME} {stage} has no runtime {runtime}; it has eager")
 
 
-FAMILY_STAGES: Final = MiniFamily()
+FAMILY: Final = MiniFamily()

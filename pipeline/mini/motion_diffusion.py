@@ -17,8 +17,8 @@ from engines.motion_layout import MOTION_DIM
 from engines.runtimes.protocol import Runtime
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
-from pipeline.mini.audio_features import CarryError
 from pipeline.session.blink_cue import blink_cue
+from pipeline.stages import CarryError, MotionItem, foreign_carry
 from pipeline.types import FEATURE_RATE_HZ, ROWS_PER_FRAME, FeatureRows, MotionChunk
 
 
@@ -72,15 +72,6 @@ class MotionCarry:
     version: str = ""
     epoch: int = 0
     hop_frames: int = 0
-
-
-@dataclass(frozen=True)
-class MotionItem:
-    """One session's share of a batched `steps` call."""
-
-    rows: FeatureRows
-    carry: MotionCarry
-    final: bool = False
 
 
 def initial_carry(seed: int, history: F32, first_frame: int = 0, epoch: int = 0, hop_frames: int = 0) -> MotionCarry:
@@ -159,7 +150,9 @@ class MotionDiffusion:
             raise result
         return result
 
-    def steps(self, items: Sequence[MotionItem]) -> list[tuple[MotionChunk, MotionCarry] | LiveAnchorError]:
+    def steps(
+        self, items: Sequence[MotionItem[MotionCarry]]
+    ) -> list[tuple[MotionChunk, MotionCarry] | LiveAnchorError]:
         """`step` for several sessions at once: windows share network calls, a bad item fails alone.
 
         Batched results equal single ones up to float32 rounding.
@@ -186,10 +179,10 @@ class MotionDiffusion:
                 results[i] = (MotionChunk(motion, item.carry.next_frame), after)
         return results
 
-    def _fault(self, item: MotionItem) -> LiveAnchorError | None:
+    def _fault(self, item: MotionItem[MotionCarry]) -> LiveAnchorError | None:
         carry, rows = item.carry, item.rows
         if not isinstance(carry, MotionCarry):
-            return CarryError("carry", type(carry).__name__, f"a carry of the family {self.shape.family}")
+            return foreign_carry(carry, self.shape.family)
         mine = (self.shape.family, self.shape.version)
         if carry.family and (carry.family, carry.version) != mine:
             return CarryError("carry", f"{carry.family} {carry.version}", " ".join(mine))
@@ -208,7 +201,7 @@ class MotionDiffusion:
         """New frames per window of this stream."""
         return carry.hop_frames or self.hop_frames
 
-    def _take_rows(self, item: MotionItem) -> MotionCarry:
+    def _take_rows(self, item: MotionItem[MotionCarry]) -> MotionCarry:
         """Append the new rows; at the start, put silence before them and complete the history."""
         carry, shape = item.carry, self.shape
         rows, history = carry.rows, carry.history

@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Final
 
 from engines.face.mesh import FaceMesh
+from engines.mini import FAMILY
 from kernels.arrays import F32, U8
 from pipeline.avatars.bundle import check_avatar, content_id
 from pipeline.avatars.face_choice import choose_face
 from pipeline.avatars.face_crop import crop_square, cut_crop, fit_canvas, soft_mask
 from pipeline.avatars.portrait import DEFAULT_LIMITS, PortraitLimits, decode_portrait
-from pipeline.avatars.portrait_errors import PortraitError
-from pipeline.avatars.portrait_header import sniff
+from pipeline.avatars.portrait_errors import PortraitError, unreadable
+from pipeline.avatars.portrait_header import VIDEO_KINDS, sniff
 from pipeline.avatars.video_still import best_stills
 from pipeline.types import Avatar
 
-FAMILY: Final = "mini"
-VIDEO_KINDS: Final = ("MP4", "MKV")
 _SNIFF_BYTES: Final = 64
 
 
@@ -84,8 +83,7 @@ def register_file(path: Path, face_mesh: FaceMesh, name: str = "", limits: Portr
             stream.seek(0)
             data = stream.read(min(size, limits.max_bytes) + 1)
     except OSError as error:
-        detail = f"{path.name} cannot be read ({error.strerror})"
-        raise PortraitError("portrait_unreadable", "an unreadable file", "a picture or a video", detail) from error
+        raise unreadable(path, error) from error
     return register_portrait(data, face_mesh, name, limits)
 
 

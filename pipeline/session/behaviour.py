@@ -1,13 +1,11 @@
-"""What a session must know of an avatar's family: how its face idles, and how its speech begins."""
+"""What a session must know of an avatar: how its face idles, and how its speech begins. Its family answers."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from engines.mini.motion_space import rest_motion
 from kernels.arrays import F32
-from pipeline.mini.motion_diffusion import initial_carry
-from pipeline.session.idle_motion import idle_motion
+from pipeline.families import find_family
 from pipeline.stages import Carry
 from pipeline.types import Avatar
 
@@ -44,34 +42,11 @@ class MotionBehaviour(Protocol):
         ...
 
 
-class MiniBehaviour:
-    """Of the family `mini`: the same for every avatar."""
-
-    template_frames = 0
-
-    def rest(self) -> F32:
-        """See `MotionBehaviour`."""
-        rest: F32 = rest_motion().numpy()
-        return rest
-
-    def idle(self, seed: int, first_frame: int, n_frames: int) -> F32:
-        """See `MotionBehaviour`."""
-        return idle_motion(seed, first_frame, n_frames)
-
-    def start(
-        self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None, hop_frames: int = 0
-    ) -> Carry:
-        """See `MotionBehaviour`; `mini` has no set-up."""
-        return initial_carry(seed=seed, history=history, first_frame=first_frame, epoch=epoch, hop_frames=hop_frames)
-
-
-MINI = MiniBehaviour()
-
-
 def behaviour_of(avatar: Avatar) -> MotionBehaviour:
-    """The behaviour of an avatar's family."""
-    if avatar.family == "ditto":
-        from pipeline.ditto.behaviour import ditto_behaviour
+    """The behaviour of an avatar.
 
-        return ditto_behaviour(avatar)
-    return MINI
+    Raises:
+        InvalidInputError: Its family is not known here.
+        ShapeError: An array of the avatar is missing or has the wrong shape.
+    """
+    return find_family(avatar.family).behaviour(avatar)

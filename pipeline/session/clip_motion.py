@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernels.arrays import F32
-from kernels.errors import InvalidInputError
 from pipeline.config import FileMotion
+from pipeline.families import find_family
 from pipeline.stages import Carry, Stages
 from pipeline.types import ROWS_PER_FRAME, SAMPLES_PER_FRAME, Avatar, MotionChunk
 
@@ -47,14 +47,7 @@ def clip_start(avatar: Avatar, seed: int, samples: int, motion: FileMotion) -> C
     Raises:
         InvalidInputError: The family has no such motion.
     """
-    if avatar.family == "ditto":
-        from pipeline.ditto.clip_start import ditto_clip_start
-
-        return ditto_clip_start(avatar, seed, samples, motion)
-    if motion not in ("auto", "low_latency"):
-        detail = f"the family {avatar.family} makes all motion as a live session does"
-        raise InvalidInputError("file_motion", motion, "auto or low_latency", detail)
-    return None
+    return find_family(avatar.family).clip_start(avatar, seed, samples, motion)
 
 
 async def clip_motion(pcm: F32, stages: Stages, start: ClipStart) -> AsyncGenerator[MotionChunk, None]:

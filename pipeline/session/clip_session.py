@@ -12,7 +12,7 @@ import numpy as np
 
 from kernels.errors import InvalidInputError
 from pipeline.config import SessionSettings
-from pipeline.session.behaviour import MINI, MotionBehaviour
+from pipeline.session.behaviour import MotionBehaviour
 from pipeline.session.cadence import infill_odd_frames
 from pipeline.session.drawing import ChunkDrawer, repeat_last
 from pipeline.session.speech_motion import SpeechMotion
@@ -75,7 +75,7 @@ async def run_session(
     avatar_id: str,
     settings: SessionSettings,
     seed: int,
-    behaviour: MotionBehaviour = MINI,
+    behaviour: MotionBehaviour,
     motion: AsyncGenerator[MotionChunk, None] | None = None,
 ) -> AsyncGenerator[Nv12RectBatch, None]:
     """Drive one session to the end of its audio.

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import torch
 
-from engines.face.mesh import FaceMesh
-from engines.weights.home import FACE_DIR_ENV, face_weights_dir, liveanchor_home, weights_dir
-from engines.weights.pull import pull
-from kernels.errors import InvalidInputError
 from pipeline.avatars.name import clean_name
 from pipeline.avatars.portrait import DEFAULT_LIMITS
-from pipeline.avatars.portrait_errors import PortraitError
 from pipeline.avatars.store import AvatarStore, avatars_dir
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings
-from pipeline.families import LocalStageSet, find_family
+from pipeline.families import DEFAULT_FAMILY, find_family
+from pipeline.family import Family
 from pipeline.media.audio_in import DecodedAudio
-from pipeline.mini.registration import FAMILY as MINI_FAMILY
-from pipeline.mini.registration import register_file
-from pipeline.mini.stages import LocalStages
-from pipeline.presenter import default_avatar
 from pipeline.session.drawing import needs_rife
 from pipeline.session.generate import GenerateResult, OnProgress, generate_file
+from pipeline.session.stage_threads import StageThreads
 from pipeline.types import Avatar
 
 
@@ -33,27 +25,11 @@ def avatar_store(home: Path | None = None) -> AvatarStore:
     return AvatarStore(avatars_dir(home))
 
 
-def load_face_mesh(home: Path | None = None) -> FaceMesh:
-    """The face models, pulled first where they are not here yet.
-
-    Raises:
-        InvalidInputError: `LIVEANCHOR_FACE_DIR` names a folder without them.
-        LiveAnchorError: They are not here and cannot be pulled.
-    """
-    folder = face_weights_dir(home)
-    if not any(folder.glob("*.tflite")):
-        if os.environ.get(FACE_DIR_ENV):
-            allowed = "a folder with the two face models; without the variable they are pulled"
-            raise InvalidInputError(FACE_DIR_ENV, f"{folder} (no face models)", allowed)
-        pull("face", liveanchor_home(home))
-    return FaceMesh(folder)
-
-
 def register_source(
     source: Path,
     name: str = "",
     home: Path | None = None,
-    family: str = MINI_FAMILY,
+    family: str = DEFAULT_FAMILY,
     weights: Path | None = None,
     temporary: bool = False,
 ) -> Avatar:
@@ -63,7 +39,7 @@ def register_source(
         source: The file.
         name: For people; where it is empty, a presenter without a name gets the file's.
         home: Data folder; None = `LIVEANCHOR_HOME`.
-        family: Whose renderer will draw the presenter; others than `mini` need their weights here.
+        family: Whose renderer will draw the presenter; some need their weights here.
         weights: Folder with its weights; None = the usual place.
         temporary: For one job: see `AvatarStore.put`.
 
@@ -72,15 +48,9 @@ def register_source(
         LiveAnchorError: The family's weights are missing or of no use.
     """
     rename, name = bool(clean_name(name)), clean_name(name) or clean_name(source.stem)
-    if family == MINI_FAMILY:
-        return avatar_store(home).put(register_file(source, load_face_mesh(home), name), rename, temporary)
-    maker = find_family(family).avatar_maker(weights or weights_dir(family, home))
-    try:
-        data = source.read_bytes()
-    except OSError as error:
-        detail = f"{source.name} cannot be read ({error.strerror})"
-        raise PortraitError("portrait_unreadable", "an unreadable file", "a picture or a video", detail) from error
-    return avatar_store(home).put(maker.from_file(data, name, DEFAULT_LIMITS), rename, temporary)
+    owner = find_family(family)
+    maker = owner.avatar_maker(weights or owner.folder(home), home)
+    return avatar_store(home).put(maker.from_file(source, name, DEFAULT_LIMITS), rename, temporary)
 
 
 class LocalPipeline:
@@ -99,7 +69,7 @@ class LocalPipeline:
         home: Path | None = None,
         encoder: EncoderSettings | None = None,
         rife: RifeSettings | None = None,
-        family: str = MINI_FAMILY,
+        family: str = DEFAULT_FAMILY,
         weights: Path | None = None,
     ) -> None:
         self._home = home
@@ -108,30 +78,25 @@ class LocalPipeline:
         self._encoder = encoder or EncoderSettings()
         self._rife = rife or RifeSettings()
         self.store = avatar_store(home)
-        self._stages: LocalStages | None = None
-        self._others: dict[str, LocalStageSet] = {}
+        self._stages: dict[str, StageThreads] = {}
 
     @property
-    def stages(self) -> LocalStages:
-        """The stages of `mini`; weights are loaded at first use."""
-        if self._stages is None:
-            self._stages = LocalStages(self.store.get, rife=self._rife)
-        return self._stages
+    def stages(self) -> StageThreads:
+        """The stages of the pipeline's own family; weights are loaded at first use."""
+        return self.stages_of(self._family)
 
-    def stages_of(self, family: str) -> LocalStageSet:
+    def stages_of(self, family: str) -> StageThreads:
         """The stages of a family; weights are loaded at first use.
 
         Raises:
             InvalidInputError: No such family.
             LiveAnchorError: Its weights are missing or of no use.
         """
-        if family == MINI_FAMILY:
-            return self.stages
-        if family not in self._others:
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-            folder = self._weights_of(family)
-            self._others[family] = find_family(family).local_stages(self.store.get, folder, device, self._rife)
-        return self._others[family]
+        if family not in self._stages:
+            owner = find_family(family)
+            device = "cuda" if owner.needs_gpu and torch.cuda.is_available() else "cpu"
+            self._stages[family] = owner.local_stages(self.store.get, self._weights_of(owner), device, self._rife)
+        return self._stages[family]
 
     def avatar(self, avatar_id: str | None = None) -> Avatar:
         """A registered presenter; the default presenter for None (drawn at first use, then kept).
@@ -143,9 +108,8 @@ class LocalPipeline:
         if avatar_id:
             self.store.touch(avatar_id)
             return self.store.get(avatar_id)
-        if self._family == MINI_FAMILY:
-            return default_avatar(self.store)
-        return find_family(self._family).avatar_maker(self._weights_of(self._family)).default(self.store)
+        owner = find_family(self._family)
+        return owner.avatar_maker(self._weights_of(owner), self._home).default(self.store)
 
     def register(self, source: Path, name: str = "", temporary: bool = False) -> Avatar:
         """See `register_source`."""
@@ -183,13 +147,11 @@ class LocalPipeline:
             )
         )
 
-    def _weights_of(self, family: str) -> Path:
-        given = self._weights if family == self._family else None
-        return given or weights_dir(family, self._home)
+    def _weights_of(self, owner: Family) -> Path | None:
+        given = self._weights if owner.name == self._family else None
+        return given or owner.folder(self._home)
 
     def close(self) -> None:
         """End the stage threads."""
-        if self._stages is not None:
-            self._stages.close()
-        for stages in self._others.values():
+        for stages in self._stages.values():
             stages.close()

@@ -10,7 +10,7 @@ import numpy as np
 from kernels.arrays import F32
 from pipeline.clock import motion_frame_count
 from pipeline.config import SilenceSettings
-from pipeline.session.behaviour import MINI, MotionBehaviour
+from pipeline.session.behaviour import MotionBehaviour
 from pipeline.session.idle_fade import IdleFade
 from pipeline.session.pcm_buffer import PcmBuffer
 from pipeline.session.silence import SilenceGate, frame_rms
@@ -40,7 +40,8 @@ class SpeechMotion:
         settings: SilenceSettings,
         seed: int,
         epoch: int = 0,
-        behaviour: MotionBehaviour = MINI,
+        *,
+        behaviour: MotionBehaviour,
     ) -> None:
         self._behaviour = behaviour
         self._stages = stages

@@ -1,4 +1,4 @@
-"""What every family's stages in this process share: two threads, and `rife` behind a third."""
+"""The stages of any family in this process: two threads, and `rife` behind a third."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kernels.arrays import F32
 from pipeline.rife.local import LocalCrops, LocalRife
-from pipeline.stages import CropsInWork, RenderRequest, RifeRequest
-from pipeline.types import CropBatch, FeatureRows, Nv12RectBatch
+from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
+from pipeline.types import CropBatch, FeatureRows, MotionChunk, Nv12RectBatch
 
 T = TypeVar("T")
+MotionStep = Callable[[FeatureRows, Any], "tuple[MotionChunk, Carry]"]
+"""One hop of the family's motion stage, with a carry of its own kind, or what stands in for it where it has none."""
 
 
 class SpeechEncoderStage(Protocol):
-    """A family's stage `audio_features`."""
+    """Stage `audio_features` of a family."""
 
     def window(self, samples: F32, first_row: int, /) -> FeatureRows:
         """Rows of one window."""
         ...
 
 
-class RendererStage(Protocol):
-    """A family's stage `renderer`."""
+class PictureStage(Protocol):
+    """Stage `renderer` of a family."""
 
     def render(self, request: RenderRequest, /) -> Nv12RectBatch:
         """Pictures."""
@@ -37,19 +39,31 @@ class RendererStage(Protocol):
 
 
 class StageThreads:
-    """One thread for features and motion, one for pictures: all of `pipeline.stages.Stages` but what depends on the family.
+    """`pipeline.stages.Stages` over two threads: one for features and motion, one for pictures.
 
     Args:
+        info: What sessions must know of the family.
         audio: The speech encoder's stage.
+        motion: The motion stage's step.
         renderer: The renderer.
         rife: The interpolator's stage.
 
     Attributes:
+        info: What sessions must know of the family.
         calls: Calls per stage so far.
     """
 
-    def __init__(self, audio: SpeechEncoderStage, renderer: RendererStage, rife: LocalRife) -> None:
+    def __init__(
+        self,
+        info: StageInfo,
+        audio: SpeechEncoderStage,
+        motion: MotionStep,
+        renderer: PictureStage,
+        rife: LocalRife,
+    ) -> None:
+        self.info = info
         self._encoder_stage = audio
+        self._motion_step = motion
         self._renderer_stage = renderer
         self._rife = rife
         self._speech_thread = ThreadPoolExecutor(1, thread_name_prefix="speech")
@@ -59,6 +73,10 @@ class StageThreads:
     async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
         """See `Stages`."""
         return await self._in_speech_thread("audio_features", lambda: self._encoder_stage.window(window, first_row))
+
+    async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
+        """See `Stages`; a call without rows does the set-up of a session, where the family has one."""
+        return await self._in_speech_thread("motion_diffusion", lambda: self._motion_step(rows, carry))
 
     async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
         """See `Stages`."""

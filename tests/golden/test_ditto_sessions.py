@@ -17,11 +17,11 @@ from pipeline.ditto.condition import emotion_sequence
 from pipeline.ditto.motion_diffusion import (
     DittoMotionCarry,
     DittoMotionDiffusion,
-    DittoMotionItem,
     LiveSettings,
     start_carry,
 )
 from pipeline.ditto.speaker import Speaker
+from pipeline.stages import MotionItem
 from pipeline.types import FeatureRows
 from tests.golden.support import FILL, SALT, filled, golden, normal
 
@@ -77,7 +77,7 @@ def test_interleaved_sessions_equal_lone_ones_bit_for_bit_and_batched_ones_close
     batched: list[list[F32]] = [[], []]
     carries = [begin(0), begin(1)]
     for hop in range(HOPS):
-        results = stage.steps([DittoMotionItem(rows(s, hop), carries[s]) for s in (0, 1)])
+        results = stage.steps([MotionItem(rows(s, hop), carries[s]) for s in (0, 1)])
         for session, result in enumerate(results):
             assert isinstance(result, tuple)
             batched[session].append(result[0].motion)

@@ -204,7 +204,7 @@ class RecordingSink:
 def fake_avatar() -> Avatar:
     return Avatar(
         avatar_id="ab" * 16,
-        family="fake",
+        family="mini",
         name="",
         canvas_rgb=np.full((8, 8, 3), 90, np.uint8),
         rect=FaceRect(0, 0, 4, 2),

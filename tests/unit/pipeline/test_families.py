@@ -10,13 +10,22 @@ from engines.weights.file import WeightsFileError
 from kernels.errors import InvalidInputError
 from pipeline.families import FAMILIES, find_family
 from pipeline.session.local_job import LocalPipeline, register_source
+from pipeline.stages import AudioFacts, MotionFacts
 from pipeline.types import Avatar, FaceRect
 
 
 def test_every_family_is_found_and_others_are_refused() -> None:
     for name in FAMILIES:
-        facts = find_family(name).facts
-        assert facts.sets_up == (name == "ditto") and facts.doubles_in_motion_space == (name == "mini")
+        family = find_family(name)
+        info = family.info(AudioFacts(640, 1920), MotionFacts(10, 30))
+        assert family.name == info.family == name
+        assert (info.context_samples, info.lookahead_samples, info.hop_frames, info.history_frames) == (
+            640,
+            1920,
+            10,
+            30,
+        )
+        assert info.sets_up == (name == "ditto") and info.doubles_in_motion_space == (name == "mini")
     with pytest.raises(InvalidInputError, match="mini, ditto"):
         find_family("wav2lip")
 

@@ -11,7 +11,7 @@ from benchmarks.quality.held_out import labelled_sentence
 from benchmarks.quality.local_face import LocalFace, wav_of
 from engines.mini.load import make_engines, random_networks
 from pipeline.media.audio_in import decode_audio
-from pipeline.mini.family import make_speech_stages
+from pipeline.mini.load import make_speech_stages
 from pipeline.mini.registration import make_avatar
 from pipeline.presenter import draw_presenter
 from pipeline.session.local_job import LocalPipeline

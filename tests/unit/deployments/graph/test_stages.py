@@ -18,7 +18,7 @@ from ray.serve._private.common import DeploymentID
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, RayServeException
 
 from deployments.graph.affinity import preference
-from deployments.graph.calls import AudioFacts, CallContext, MotionFacts
+from deployments.graph.calls import CallContext
 from deployments.graph.crops_in_work import GraphCrops
 from deployments.graph.errors import (
     DeadlineExceededError,
@@ -30,9 +30,11 @@ from deployments.graph.errors import (
 )
 from deployments.graph.handle_calls import translated
 from deployments.graph.placement import NoGpuError, choose_device
-from deployments.graph.stages import StageHandles, call_stage, fetch_info, fetch_rife_facts, stage_info
+from deployments.graph.stages import StageHandles, call_stage, fetch_info, fetch_rife_facts
 from kernels.errors import InvalidInputError, LiveAnchorError
+from pipeline.families import find_family
 from pipeline.rife.access import RifeFacts, check_rate
+from pipeline.stages import AudioFacts, MotionFacts
 
 
 @dataclass
@@ -188,7 +190,7 @@ def test_errors_arrive_as_they_were_raised() -> None:
 
 
 def test_facts_of_the_stages_become_the_sessions_info() -> None:
-    info = stage_info("mini", AudioFacts("mini", 640, 1920), MotionFacts("mini", 8, 25))
+    info = find_family("mini").info(AudioFacts(640, 1920), MotionFacts(8, 25))
     assert (info.hop_frames, info.context_samples, info.history_frames) == (8, 640, 25)
     assert info.doubles_in_motion_space
 
@@ -200,7 +202,7 @@ def test_an_interpolator_that_does_not_come_up_is_a_typed_error() -> None:
 
 
 def test_a_stage_that_dies_while_it_is_asked_is_asked_again() -> None:
-    audio, motion = AudioFacts("mini", 640, 1920), MotionFacts("mini", 8, 25)
+    audio, motion = AudioFacts(640, 1920), MotionFacts(8, 25)
     died = ActorDiedError()
     once = StageHandles(
         SimpleNamespace(facts=Method([died, audio])), SimpleNamespace(facts=Method([motion])), None, None

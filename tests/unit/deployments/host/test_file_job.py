@@ -38,7 +38,7 @@ from tests.support.fake_stages import FakeStages
 def avatar() -> Avatar:
     return Avatar(
         avatar_id="a" * 32,
-        family="fake",
+        family="mini",
         name="",
         canvas_rgb=np.zeros((64, 48, 3), np.uint8),
         rect=FaceRect(0, 0, 4, 2),

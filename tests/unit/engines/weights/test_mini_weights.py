@@ -14,7 +14,7 @@ from engines.mini.rig import mouth_gap
 from engines.motion_layout import EXP, unpack_motion
 from kernels.arrays import F32
 from pipeline.mini.audio_features import AudioFeatures
-from pipeline.mini.family import make_speech_stages
+from pipeline.mini.load import make_speech_stages
 from pipeline.mini.motion_diffusion import MotionDiffusion, initial_carry
 from pipeline.session.blink_cue import blink_cue
 from tests.support.paths import ROOT

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
-from engines.mini.control_points import CONTROL_POINTS_VERSION
+from engines.motion_version import CONTROL_POINTS_VERSION
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.avatars.bundle import content_id, load_bundle, rename_avatar, write_bundle
 from pipeline.avatars.manifest import (

@@ -24,7 +24,7 @@ from pipeline.ditto.clip_motion import (
 from pipeline.ditto.condition import emotion_sequence
 from pipeline.ditto.motion_windows import WindowSettings
 from pipeline.ditto.speaker import Speaker
-from pipeline.mini.audio_features import CarryError
+from pipeline.stages import CarryError
 from pipeline.types import FeatureRows
 from tests.golden.support import FILL, SALT
 from tests.support.ditto_motion import FormulaModel, speaker

@@ -15,12 +15,11 @@ from kernels.errors import InvalidInputError, ShapeError
 from pipeline.ditto.motion_diffusion import (
     DittoMotionCarry,
     DittoMotionDiffusion,
-    DittoMotionItem,
     LiveSettings,
     start_carry,
 )
 from pipeline.ditto.speaker import EYE_DIMS, Speaker
-from pipeline.mini.audio_features import CarryError
+from pipeline.stages import CarryError, MotionItem
 from pipeline.types import FeatureRows
 from tests.golden.support import FILL, SALT
 from tests.support.ditto_motion import FormulaModel, settings, silence, speaker, stage
@@ -120,7 +119,7 @@ def test_two_sessions_interleaved_equal_two_alone_bit_for_bit() -> None:
 def test_batched_sessions_share_calls_and_equal_single_ones() -> None:
     model = FormulaModel()
     made_by = stage(model)
-    items = [DittoMotionItem(rows(0, 5, n), start_carry(s, STILL, speaker(n))) for n, s in (("a", 7), ("b", 8))]
+    items = [MotionItem(rows(0, 5, n), start_carry(s, STILL, speaker(n))) for n, s in (("a", 7), ("b", 8))]
     results = made_by.steps(items)
     assert model.batches == [2, 2]
     for item, result, name in zip(items, results, "ab", strict=True):
@@ -136,12 +135,12 @@ def test_a_bad_item_fails_alone() -> None:
     fresh = start_carry(7, STILL, speaker())
     wide = FeatureRows(np.zeros((10, 512), np.float32), 50, 0)
     items = [
-        DittoMotionItem(rows(5, 5), carry),
-        DittoMotionItem(rows(10, 5), carry),
-        DittoMotionItem(rows(5, 5), replace(carry, version="v0")),
-        DittoMotionItem(rows(5, 5), replace(carry, finished=True)),
-        DittoMotionItem(wide, fresh),
-        DittoMotionItem(rows(5, 5), replace(carry, history=carry.history[:-1])),
+        MotionItem(rows(5, 5), carry),
+        MotionItem(rows(10, 5), carry),
+        MotionItem(rows(5, 5), replace(carry, version="v0")),
+        MotionItem(rows(5, 5), replace(carry, finished=True)),
+        MotionItem(wide, fresh),
+        MotionItem(rows(5, 5), replace(carry, history=carry.history[:-1])),
     ]
     good, *bad = made_by.steps(items)
     assert isinstance(good, tuple) and len(good[0].motion) == 5

@@ -23,7 +23,8 @@ from pipeline.ditto.crop_geometry import MESH_BOX, crop_matrices, face_square, t
 from pipeline.ditto.face_landmarks import FaceLandmarker
 from pipeline.ditto.registration import crop_rect, make_avatar, register_picture, register_template_video
 from pipeline.ditto.template_video import template_frames
-from pipeline.session.behaviour import MINI, behaviour_of
+from pipeline.mini.behaviour import MINI_BEHAVIOUR
+from pipeline.session.behaviour import behaviour_of
 from pipeline.types import FaceRect
 from tests.golden.support import motion_info
 from tests.support.ditto_avatar import drawn_face, source_models, still_avatar, video_avatar
@@ -168,7 +169,7 @@ def test_one_degree_of_idle_is_one_degree() -> None:
 
 
 def test_other_families_idle_as_before() -> None:
-    assert behaviour_of(replace(still_avatar(), family="mini")) is MINI
+    assert behaviour_of(replace(still_avatar(), family="mini")) is MINI_BEHAVIOUR
 
 
 def test_a_picture_is_registered_with_our_own_landmarks() -> None:

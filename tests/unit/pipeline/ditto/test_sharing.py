@@ -15,14 +15,16 @@ from deployments.graph.batcher import Batcher
 from deployments.graph.errors import StaleEpochError
 from kernels.arrays import F32
 from pipeline.config import SilenceSettings
-from pipeline.ditto.audio_features import DittoAudioFeatures
-from pipeline.ditto.motion_diffusion import DittoMotionCarry, DittoMotionItem
+from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
+from pipeline.ditto.feature_windows import ONLINE_LEAD
+from pipeline.ditto.motion_diffusion import DittoMotionCarry
 from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.stages import stage_info
 from pipeline.session.behaviour import behaviour_of
 from pipeline.session.clip_motion import clip_motion, clip_start
 from pipeline.session.speech_motion import SpeechMotion
 from pipeline.session.spoken_motion import SpokenMotion, set_up, window_of
+from pipeline.stages import AudioFacts, MotionFacts, MotionItem
 from pipeline.types import AudioChunk, Avatar, FeatureRows
 from tests.support.ditto_avatar import still_avatar, video_avatar
 from tests.support.ditto_motion import stage
@@ -34,7 +36,9 @@ class Shared:
 
     def __init__(self) -> None:
         audio, motion = DittoAudioFeatures(encode_all), DittoMotionModes(stage(), clip_mode)
-        self.info = stage_info(motion.hop_frames, motion.history_frames)
+        self.info = stage_info(
+            AudioFacts(ONLINE_LEAD, LOOKAHEAD_SAMPLES), MotionFacts(motion.hop_frames, motion.history_frames)
+        )
         self.batches: list[int] = []
 
         async def run_audio(items: Sequence[Any]) -> Sequence[Any]:
@@ -65,7 +69,7 @@ class SharedStages:
         return rows
 
     async def motion_diffusion(self, rows: FeatureRows, carry: Any) -> Any:
-        return await self._shared.motion.submit(DittoMotionItem(rows, carry), **self._call)
+        return await self._shared.motion.submit(MotionItem(rows, carry), **self._call)
 
 
 async def source(pcm: F32) -> AsyncIterator[AudioChunk]:

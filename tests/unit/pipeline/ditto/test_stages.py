@@ -34,14 +34,13 @@ from pipeline.ditto.prepared_face import StaleAvatarError
 from pipeline.ditto.renderer import DittoEngines, DittoRenderer
 from pipeline.ditto.stages import DittoStages
 from pipeline.ditto.tail import DittoTail
-from pipeline.mini.audio_features import CarryError
 from pipeline.mini.motion_diffusion import initial_carry
 from pipeline.rife.local import LocalRife
 from pipeline.session.behaviour import behaviour_of
 from pipeline.session.clip_session import run_session
 from pipeline.session.frames import clip_batches
 from pipeline.session.speech_motion import SpeechMotion
-from pipeline.stages import RenderRequest
+from pipeline.stages import CarryError, RenderRequest
 from pipeline.types import AudioChunk, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 from tests.golden.support import FILL, SALT, filled, motion_info
 from tests.support.ditto_avatar import still_avatar, video_avatar

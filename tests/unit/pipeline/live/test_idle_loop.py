@@ -16,7 +16,7 @@ from pipeline.config import SessionSettings
 from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.loop_choice import LONGEST_GAP, blinking, choose_loop, longest_gap, mirrored
 from pipeline.live.settings import LiveSettings
-from pipeline.session.behaviour import MINI
+from pipeline.mini.behaviour import MINI_BEHAVIOUR
 from pipeline.session.blink_cue import blink_cue
 from tests.support.live import BrokenStageError, FakeClock, LiveFakeStages, fake_avatar, settle
 
@@ -48,9 +48,9 @@ def test_gaps_are_counted_around_both_ends() -> None:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("frames", [75, 100, 200])
 def test_every_loop_blinks_within_three_seconds(seed: int, frames: int) -> None:
-    motion = choose_loop(MINI, seed, frames)
+    motion = choose_loop(MINI_BEHAVIOUR, seed, frames)
     assert motion.shape == (frames, 265)
-    whole = MINI.idle(seed, 0, 3000)
+    whole = MINI_BEHAVIOUR.idle(seed, 0, 3000)
     first = next(i for i in range(3000) if np.array_equal(whole[i], motion[0]))
     cue = blink_cue(seed, first, frames)
     shown = np.array([cue[mirrored(step, frames)] for step in range(4 * frames)]) > 0.5
@@ -69,7 +69,7 @@ def test_a_template_video_is_its_own_loop() -> None:
         def idle(self, seed: int, first_frame: int, n_frames: int) -> F32:
             return np.arange(first_frame, first_frame + n_frames, dtype=np.float32)[:, None].repeat(265, 1)
 
-        start = MINI.start
+        start = MINI_BEHAVIOUR.start
 
     motion = choose_loop(Video(), 5, 100)
     np.testing.assert_array_equal(motion[:, 0], np.arange(37))

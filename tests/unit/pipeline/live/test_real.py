@@ -15,7 +15,8 @@ from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.loop_clock import MonotonicClock
 from pipeline.live.session import LiveSession
 from pipeline.live.settings import LiveSettings
-from pipeline.mini.family import HOP_CHOICES, load_speech_stages
+from pipeline.mini.info import HOP_CHOICES
+from pipeline.mini.load import load_speech_stages
 from pipeline.mini.motion_diffusion import MotionCarry
 from pipeline.mini.renderer import Renderer
 from pipeline.mini.stages import LocalStages

@@ -8,8 +8,9 @@ import pytest
 from engines.mini.load import make_engines, random_networks
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
-from pipeline.mini.audio_features import AudioFeatures, AudioFeaturesItem, CarryError
-from pipeline.mini.family import make_speech_stages
+from pipeline.mini.audio_features import AudioFeatures, AudioFeaturesItem
+from pipeline.mini.load import make_speech_stages
+from pipeline.stages import CarryError
 
 
 @pytest.fixture(scope="module")

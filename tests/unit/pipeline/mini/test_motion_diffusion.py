@@ -9,9 +9,9 @@ from engines.mini.load import make_engines, random_networks
 from engines.mini.motion_space import rest_motion
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
-from pipeline.mini.audio_features import CarryError
-from pipeline.mini.family import make_speech_stages
-from pipeline.mini.motion_diffusion import MotionDiffusion, MotionItem, initial_carry
+from pipeline.mini.load import make_speech_stages
+from pipeline.mini.motion_diffusion import MotionDiffusion, initial_carry
+from pipeline.stages import CarryError, MotionItem
 from pipeline.types import FeatureRows
 
 REST: F32 = rest_motion().numpy()

@@ -8,7 +8,7 @@ import torch
 
 from engines.motion_layout import EXP
 from kernels.arrays import F32
-from pipeline.mini.family import load_speech_stages
+from pipeline.mini.load import load_speech_stages
 from pipeline.mini.motion_diffusion import initial_carry
 from pipeline.mini.renderer import Renderer
 from pipeline.presenter import default_avatar

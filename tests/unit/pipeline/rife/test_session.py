@@ -21,6 +21,7 @@ from pipeline.config import EncoderSettings, RifeSettings, SessionSettings
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.tail import Body, DittoTail, body_at
 from pipeline.media.audio_in import decode_audio
+from pipeline.mini.behaviour import MINI_BEHAVIOUR
 from pipeline.mini.stages import LocalStages
 from pipeline.presenter import default_avatar
 from pipeline.rife.local import LocalRife, MakeTail
@@ -55,7 +56,7 @@ def session(pcm: F32, config: SessionSettings, info: StageInfo = PICTURES_ONLY) 
     stages = FakeStages(info=info)
 
     async def run() -> list[Nv12RectBatch]:
-        return [batch async for batch in run_session(source(pcm), stages, "a", config, 0)]
+        return [batch async for batch in run_session(source(pcm), stages, "a", config, 0, MINI_BEHAVIOUR)]
 
     luma = np.concatenate([batch.y_planes for batch in asyncio.run(run())])
     return [float(plane[0, 0]) / 10 for plane in luma], stages
@@ -94,7 +95,7 @@ def test_cancelling_lets_go_of_crops() -> None:
         stages = FakeStages(info=PICTURES_ONLY, render_gate=asyncio.Event())
 
         async def consume() -> None:
-            async for _ in run_session(source(tone(16_000 * 4)), stages, "a", settings(), 0):
+            async for _ in run_session(source(tone(16_000 * 4)), stages, "a", settings(), 0, MINI_BEHAVIOUR):
                 pass
 
         task = asyncio.create_task(consume())

@@ -10,6 +10,7 @@ import pytest
 
 from kernels.arrays import F32
 from pipeline.config import SessionSettings, SilenceSettings
+from pipeline.mini.behaviour import MINI_BEHAVIOUR
 from pipeline.session.clip_session import rechunk, run_session, stride_two
 from pipeline.session.idle_fade import EXP_FADE_FRAMES, POSE_FADE_FRAMES, IdleFade
 from pipeline.session.idle_motion import idle_motion
@@ -28,7 +29,7 @@ async def source(pcm: F32, block: int = 1000) -> AsyncIterator[AudioChunk]:
 
 
 async def motion_of(pcm: F32, stages: FakeStages, block: int = 1000, seed: int = 1) -> tuple[F32, SpeechMotion]:
-    speech = SpeechMotion(stages, SilenceSettings(hold_frames=2), seed)
+    speech = SpeechMotion(stages, SilenceSettings(hold_frames=2), seed, behaviour=MINI_BEHAVIOUR)
     hops = [hop async for hop in speech.run(source(pcm, block))]
     assert [hop.first_frame for hop in hops] == [HOP * i for i in range(len(hops))]
     return (np.concatenate([hop.motion for hop in hops]) if hops else np.zeros((0, 265), np.float32)), speech
@@ -131,7 +132,7 @@ def test_stride_two_needs_one_hop_more_and_keeps_even_frames() -> None:
 
 
 async def consume(settings: SessionSettings, stages: FakeStages, samples: int = 16_000 * 2) -> list[Nv12RectBatch]:
-    return [batch async for batch in run_session(source(tone(samples)), stages, "a", settings, 0)]
+    return [batch async for batch in run_session(source(tone(samples)), stages, "a", settings, 0, MINI_BEHAVIOUR)]
 
 
 @pytest.mark.parametrize(("fps", "frames"), [(25, 50), (50, 100)])

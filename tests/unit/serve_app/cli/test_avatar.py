@@ -18,9 +18,10 @@ from typer.testing import CliRunner
 
 from engines.weights.home import FACE_DIR_ENV, HOME_ENV
 from kernels.errors import InvalidInputError
+from pipeline.avatars.face_models import load_face_mesh
 from pipeline.avatars.store import AvatarStore, AvatarSummary, avatars_dir
 from pipeline.presenter import default_avatar
-from pipeline.session.local_job import LocalPipeline, load_face_mesh
+from pipeline.session.local_job import LocalPipeline
 from pipeline.types import Avatar
 from serve_app.cli import console
 from serve_app.cli.app import app
@@ -98,7 +99,7 @@ def test_a_portrait_of_a_job_is_temporary_says_so_and_expires(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = default_avatar()
-    monkeypatch.setattr("pipeline.session.local_job.load_face_mesh", lambda home: None)
+    monkeypatch.setattr("pipeline.avatars.face_models.load_face_mesh", lambda home: None)
     monkeypatch.setattr("pipeline.session.local_job.register_file", lambda source, mesh, name: made)
     pipeline = LocalPipeline(tmp_path)
     avatar: Avatar = temporary_presenter(pipeline, Path("me.jpg"), 3600.0)
