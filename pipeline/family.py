@@ -21,7 +21,8 @@ from pipeline.types import Avatar, CropBatch, FeatureRows, MotionChunk, Nv12Rect
 
 if TYPE_CHECKING:  # an avatar is read without torch, and its family is asked then
     from engines.runtimes.choice import RuntimeKind
-    from engines.weights.registry import WeightsEntry
+    from engines.tensorrt.recipes import Recipe
+    from engines.weights.sets import WeightsEntry
     from pipeline.avatars.portrait import PortraitLimits
     from pipeline.avatars.store import AvatarStore
     from pipeline.config import FileMotion, RifeSettings
@@ -241,6 +242,10 @@ class Family(ABC):
     def folder(self, home: Path | None = None) -> Path | None:
         """Where its pulled weights lie in a data folder; None where they come with the package."""
         return weights_dir(self.name, home) if self.weights else None
+
+    def engines(self) -> Sequence[Recipe]:
+        """Its TensorRT engines, as `liveanchor engine` builds and compares them."""
+        return ()
 
     def embedded(self) -> str | None:
         """Load the weights that come with the package and say in a few words what they are; None where there are none.

@@ -1,6 +1,6 @@
 """What a presenter does besides moving the lips: training targets for head, brows, lids and gaze.
 
-The base is `pipeline.session.idle_motion`, so that speech starts from and ends in the same style. On top come, while someone
+The base is `pipeline.mini.idle_motion`, so that speech starts from and ends in the same style. On top come, while someone
 speaks: nods and brow raises on loud vowels, slow turns from phrase to phrase, a livelier sway.
 """
 
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from engines.mini.motion_space import DEGREES_OF_FREEDOM
 from engines.mini.rig import ACTION_INDEX, ACTIONS
 from kernels.arrays import F32, F64
+from pipeline.mini.idle_motion import idle_actions
 from pipeline.session.blink_cue import blink_cue
-from pipeline.session.idle_motion import POSE, idle_actions
+from pipeline.session.sway import POSE
 from pipeline.types import MOTION_FPS, SAMPLES_PER_FRAME
 from training.phones import SILENCE, VOWELS, Phone
 

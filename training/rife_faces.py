@@ -76,7 +76,7 @@ def recoloured(crop: U8, rng: np.random.Generator) -> U8:
 
 def make_faces(folder: Path, count: int, seed: int = 5) -> None:
     """Write `count` faces for training and the drawing itself as the held-out one."""
-    from pipeline.presenter import default_avatar
+    from pipeline.mini.presenter import default_avatar
 
     tensors = default_avatar().tensors
     crop = np.ascontiguousarray(tensors["crop_rgb"], np.uint8)

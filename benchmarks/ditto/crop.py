@@ -35,8 +35,9 @@ from pipeline.avatars.face_crop import fit_canvas
 from pipeline.ditto import crop_geometry
 from pipeline.ditto.crop_geometry import MESH_BOX, FaceSquare, eyes_and_lips, face_square, square_around
 from pipeline.ditto.face_landmarks import FaceLandmarker
+from pipeline.mini.presenter import default_avatar
 from pipeline.mini.registration import register_file
-from pipeline.presenter import default_avatar, draw_presenter
+from pipeline.presenter.draw import draw_presenter
 
 _LOWER_BROWS: Final = (46, 53, 52, 65, 55, 276, 283, 282, 295, 285)
 _UPPER_BROWS: Final = (70, 63, 105, 66, 107, 300, 293, 334, 296, 336)

@@ -46,8 +46,8 @@ class Renderers:
     """The two ways of drawing, over the same weights."""
 
     def __init__(self, device: str) -> None:
+        from benchmarks.ditto.formula import filled
         from engines.ditto.fast.render import FastRender
-        from tests.golden.support import filled
 
         self.device = torch.device(device)
         warp, decoder = filled("warp_network"), filled("decoder")

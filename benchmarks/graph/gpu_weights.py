@@ -25,8 +25,8 @@ FILE_STEPS: Final = 50
 
 def write_checkpoints(folder: Path, *, small: bool = False) -> Path:
     """Write the folder, 2 GB; `small` takes one convolution for the encoder and two steps, for a dry run on a CPU."""
-    from tests.golden.support import filled
-    from tests.support import ditto_folder as ditto_support
+    from benchmarks.ditto import checkpoint_folder as ditto_support
+    from benchmarks.ditto.formula import filled
 
     torch.manual_seed(0)
     for name in NETWORK_FILES:

@@ -26,7 +26,7 @@ from engines.weights.home import liveanchor_home
 from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.media.audio_in import decode_audio
-from pipeline.presenter import draw_presenter
+from pipeline.presenter.draw import draw_presenter
 from pipeline.types import SAMPLE_RATE_HZ
 
 START_S: Final = 300.0

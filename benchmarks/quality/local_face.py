@@ -19,13 +19,13 @@ from pipeline.config import EncoderSettings, SessionSettings
 from pipeline.media.audio_in import decode_audio
 from pipeline.media.encoder import VideoFormat
 from pipeline.media.mp4 import MemoryMp4Writer
+from pipeline.mini.idle_motion import idle_motion
 from pipeline.mini.registration import make_avatar
 from pipeline.mini.renderer import Renderer
-from pipeline.presenter import draw_presenter
+from pipeline.presenter.draw import draw_presenter
 from pipeline.session.behaviour import behaviour_of
 from pipeline.session.canvas import CanvasPainter
 from pipeline.session.frames import audio_blocks, clip_batches, paint_batch
-from pipeline.session.idle_motion import idle_motion
 from pipeline.session.local_job import LocalPipeline
 from pipeline.session.speech_motion import SpeechMotion
 from pipeline.stages import RenderRequest

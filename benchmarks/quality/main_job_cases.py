@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from benchmarks.core.record import BenchmarkRecord, make_record
-from benchmarks.main_job import SUITE, CaseLeftOut, MainJob, Measure
 from benchmarks.quality.boundaries import (
     StepDifferences,
     boundary_diff_ratio,
@@ -22,6 +21,7 @@ from benchmarks.quality.held_out import labelled_sentence
 from benchmarks.quality.lip_sync import AFTER_SPEECH_S, best_lag, pooled_r
 from benchmarks.quality.lip_sync_records import closures_record, correlation_record, lag_record, silence_record
 from benchmarks.quality.local_face import large_presenter_face, portrait_face, wav_of
+from benchmarks.quality.main_job_run import SUITE, CaseLeftOut, MainJob, Measure
 from benchmarks.quality.motion_speed import measure as measure_motion_speed
 from benchmarks.quality.real_speech import load as load_real_speech
 from benchmarks.quality.renderer_speed import measure as measure_renderer_speed

@@ -31,8 +31,8 @@ from benchmarks.quality.renderer_speed import talking_motion
 from engines.networks import build
 from pipeline.mini.load import load_speech_stages
 from pipeline.mini.motion_diffusion import initial_carry
+from pipeline.mini.presenter import default_avatar
 from pipeline.mini.renderer import Renderer
-from pipeline.presenter import default_avatar
 from pipeline.stages import RenderRequest
 from pipeline.types import Avatar, MotionChunk
 

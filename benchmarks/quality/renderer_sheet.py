@@ -22,8 +22,8 @@ from engines.motion_layout import pack_motion
 from kernels.arrays import U8
 from kernels.errors import LiveAnchorError
 from pipeline.avatars.face_models import load_face_mesh
+from pipeline.mini.presenter import default_avatar
 from pipeline.mini.registration import register_file
-from pipeline.presenter import default_avatar
 from pipeline.types import Avatar
 
 POSES: Final[dict[str, dict[str, float]]] = {

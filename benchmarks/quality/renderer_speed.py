@@ -22,7 +22,7 @@ from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 from engines.motion_layout import pack_motion
 from kernels.arrays import F32
 from kernels.sampling.remap import remap_bilinear
-from pipeline.presenter import default_avatar
+from pipeline.mini.presenter import default_avatar
 
 CHUNK = 8
 """Frames per call, as in the product."""

@@ -179,7 +179,7 @@ def still_record(run: RunInfo, interpolator: Interpolator, stills: U8, case: str
 
 def talking_stills() -> U8:
     """Stills: the default presenter, and pictures of the formula."""
-    from pipeline.presenter import default_avatar
+    from pipeline.mini.presenter import default_avatar
 
     return np.stack([np.asarray(default_avatar().tensors["crop_rgb"], np.uint8), *frames_of(3)])
 

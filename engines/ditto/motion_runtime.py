@@ -77,11 +77,11 @@ def compiled_runtime(
 
 def _tensorrt(lmdm: Lmdm, steps: int, device: str) -> GraphRuntime:
     """The denoising step as an engine, the loop around it in torch, all of it one CUDA graph per batch size."""
-    from engines.tensorrt.adapters import StepRuntimeLmdm
+    from engines.ditto.engine_modules import LmdmStep, StepRuntimeLmdm
+    from engines.ditto.recipes import LMDM_STEP
     from engines.tensorrt.load import EngineSettings, load_or_build
-    from engines.tensorrt.networks import network_of
 
-    name = "ditto/lmdm_step"
-    step = load_or_build(name, network_of(name, lambda network: lmdm), None, EngineSettings(device=device))
+    module = LmdmStep(lmdm).eval().requires_grad_(False)
+    step = load_or_build(LMDM_STEP, module, None, EngineSettings(device=device))
     sampler = MotionSampler(cast(Lmdm, StepRuntimeLmdm(lmdm, step)), steps)
     return GraphRuntime(sampler, lambda batch: example(lmdm, steps, batch), device, name="tensorrt")

@@ -161,11 +161,12 @@ def _on_cpu(warp: WarpNetwork, decoder: SpadeDecoder) -> tuple[WarpNetwork, Spad
 def _tensorrt(warp: WarpNetwork, decoder: SpadeDecoder, device: str) -> TensorRtSynthesis:
     from engines.ditto.dense_motion_core import DenseMotionCore
     from engines.ditto.fused_post_warp_decoder import FusedPostWarpDecoder
+    from engines.ditto.recipes import DENSE_MOTION_CORE, POST_WARP_DECODER
     from engines.tensorrt.load import EngineSettings, load_or_build
 
     settings = EngineSettings(device=device)
     core = DenseMotionCore(warp.dense_motion_network)
-    dense = load_or_build("ditto/dense_motion_core", core, None, settings)
-    fused = load_or_build("ditto/post_warp_decoder", FusedPostWarpDecoder(warp, decoder), None, settings)
+    dense = load_or_build(DENSE_MOTION_CORE, core, None, settings)
+    fused = load_or_build(POST_WARP_DECODER, FusedPostWarpDecoder(warp, decoder), None, settings)
     on_device = core.to(device)
     return TensorRtSynthesis(on_device.compress, on_device.sparse_motions, dense.run_all, fused.run_all)

@@ -6,29 +6,14 @@ State-dict names and shapes equal those of the public checkpoints where there ar
 from __future__ import annotations
 
 import importlib
-from typing import Any, Final
+from functools import cache
+from pkgutil import iter_modules
+from typing import Any
 
 import torch
 from torch import nn
 
 from kernels.errors import InvalidInputError
-
-_FACTORIES: Final[dict[str, tuple[str, str]]] = {
-    "ditto/appearance_extractor": ("engines.networks.ditto.appearance_extractor", "AppearanceExtractor"),
-    "ditto/decoder": ("engines.networks.ditto.decoder", "SpadeDecoder"),
-    "ditto/motion_extractor": ("engines.networks.ditto.motion_extractor", "MotionExtractor"),
-    "ditto/stitch_network": ("engines.networks.ditto.stitch_network", "StitchNetwork"),
-    "ditto/warp_network": ("engines.networks.ditto.warp_network", "WarpNetwork"),
-    "ditto/lmdm": ("engines.networks.lmdm", "build_ditto"),
-    "mini/lmdm": ("engines.networks.lmdm", "build_mini"),
-    "rife/4.0": ("engines.networks.rife.ifnet", "build_4_0"),
-    "rife/4.25": ("engines.networks.rife.ifnet", "build_4_25"),
-    "rife/4.6": ("engines.networks.rife.ifnet", "build_4_6"),
-    "rife/4.9": ("engines.networks.rife.ifnet", "build_4_9"),
-    "rife/mini": ("engines.networks.rife.ifnet", "build_mini"),
-    "mini/speech_encoder": ("engines.networks.mini.speech_encoder", "build_speech_encoder"),
-}
-"""Network name -> (module, factory). The module is imported at first use."""
 
 
 class UnknownNetworkError(InvalidInputError):
@@ -39,7 +24,7 @@ class UnknownNetworkError(InvalidInputError):
 
 def names() -> tuple[str, ...]:
     """All names that `build` accepts, sorted."""
-    return tuple(sorted(_FACTORIES))
+    return tuple(sorted(_factories()))
 
 
 def build(name: str, *, seed: int = 0, **config: Any) -> nn.Module:
@@ -56,9 +41,10 @@ def build(name: str, *, seed: int = 0, **config: Any) -> nn.Module:
     Raises:
         UnknownNetworkError: Unknown name or option.
     """
-    if name not in _FACTORIES:
+    factories = _factories()
+    if name not in factories:
         raise UnknownNetworkError("network", name, ", ".join(names()))
-    module_name, factory_name = _FACTORIES[name]
+    module_name, factory_name = factories[name]
     factory = getattr(importlib.import_module(module_name), factory_name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -67,3 +53,14 @@ def build(name: str, *, seed: int = 0, **config: Any) -> nn.Module:
         except TypeError as error:
             raise UnknownNetworkError(f"config of {name}", ", ".join(sorted(config)), str(error)) from error
     return module.eval()
+
+
+@cache
+def _factories() -> dict[str, tuple[str, str]]:
+    """`<folder>/<network>` -> (module, factory), of every folder here: each has its own `FACTORIES`."""
+    found: dict[str, tuple[str, str]] = {}
+    for folder in iter_modules(__path__):
+        if folder.ispkg:
+            own = importlib.import_module(f"{__name__}.{folder.name}").FACTORIES
+            found |= {f"{folder.name}/{network}": where for network, where in own.items()}
+    return found

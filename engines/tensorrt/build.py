@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from engines.tensorrt.catalogue import EngineSpec
 from engines.tensorrt.errors import EngineBuildError
 from engines.tensorrt.library import Library
+from engines.tensorrt.spec import EngineSpec
 from engines.tensorrt.target import Target
 from kernels.errors import InvalidInputError
 

@@ -17,9 +17,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from engines.tensorrt.catalogue import EngineSpec
 from engines.tensorrt.errors import EngineExportError
-from engines.tensorrt.modules import in_type
+from engines.tensorrt.precision import in_type
+from engines.tensorrt.spec import EngineSpec
 from kernels.errors import first_line
 
 OPSET: Final = 18

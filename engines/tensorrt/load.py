@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from engines.tensorrt.build import BuildSettings, Progress, build_plan, profile_of
 from engines.tensorrt.cache import EngineCache, EngineKey, make_key
-from engines.tensorrt.catalogue import EngineSpec, spec_of
 from engines.tensorrt.export import OPSET, Graph, export
 from engines.tensorrt.library import Flavour, Library, find_library
 from engines.tensorrt.runtime import TensorRtRuntime
+from engines.tensorrt.spec import EngineSpec
 from engines.tensorrt.target import Target, choose_target
 from engines.tensorrt.verify import Agreement, verify
 from engines.weights.file import tensors_sha256
@@ -61,7 +61,7 @@ class Plan:
 
 
 def load_or_build(
-    name: str,
+    spec: EngineSpec,
     module: nn.Module,
     example_inputs: tuple[Tensor, ...] | None = None,
     settings: EngineSettings | None = None,
@@ -70,9 +70,9 @@ def load_or_build(
     """An engine of a network, from the cache or built now (minutes on some cards), verified against the network.
 
     Args:
-        name: Of the catalogue.
-        module: The float32 network (`engines.tensorrt.networks.network_of`, or the stage's own of the same kind). Not changed.
-        example_inputs: What it is verified with, e.g. from a real window; None: random values of the catalogue.
+        spec: What goes in and out.
+        module: The float32 network. Not changed.
+        example_inputs: What it is verified with, e.g. from a real window; None: random values of the spec.
         settings: See `EngineSettings`.
         progress: Told how far a build is.
 
@@ -82,14 +82,13 @@ def load_or_build(
         EngineOffError: The engine does not give the network's numbers; it must not serve.
     """
     settings = settings or EngineSettings()
-    spec = spec_of(name)
     library = find_library(settings.flavour)
     target = choose_target(library, device=torch.device(settings.device).index or 0)
     plan = find_plan(spec, module, library, target, settings, progress)
     runtime = TensorRtRuntime(spec, plan.data, library, settings.device)
     found = verify(spec, runtime.run_all, module, example_inputs, settings.device)
     _log.info(
-        "engine ready", engine=name, library=library.flavour, target=str(target), built=plan.built, **_said(found)
+        "engine ready", engine=spec.name, library=library.flavour, target=str(target), built=plan.built, **_said(found)
     )
     return runtime
 

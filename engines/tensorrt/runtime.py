@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from engines.tensorrt.build import make_logger
-from engines.tensorrt.catalogue import EngineSpec
 from engines.tensorrt.errors import EngineRunError
 from engines.tensorrt.library import Library
+from engines.tensorrt.spec import EngineSpec
 from kernels.errors import ShapeError
 
 _DTYPES: Final = {

@@ -11,8 +11,8 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from engines.tensorrt.catalogue import EngineSpec, Gate
 from engines.tensorrt.errors import EngineOffError
+from engines.tensorrt.spec import EngineSpec, Gate
 
 BATCHES: Final = (1, 3)
 """Batch sizes that are compared: the smallest, and one that is neither tuned for nor a power of two."""

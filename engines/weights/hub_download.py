@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engines.weights.errors import WeightsDownloadError
 from engines.weights.record import FileRecord, describe_file
-from engines.weights.registry import HubSource
+from engines.weights.sets import HubSource
 from kernels.errors import first_line
 
 

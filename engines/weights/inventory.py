@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from engines.weights.home import FACE_DIR_ENV, face_weights_dir, weights_dir
+from engines.weights.home import weights_dir
 from engines.weights.record import FileFault, find_faults, pinned_records, record_faults
-from engines.weights.registry import FACE, REGISTRY, WeightsEntry, WheelSource
+from engines.weights.sets import WeightsEntry, WheelSource
 
 State = Literal["absent", "ready", "damaged"]
 
@@ -32,7 +32,7 @@ class WeightsStatus:
 
     @property
     def name(self) -> str:
-        """Name in the registry."""
+        """Name of the set."""
         return self.entry.name
 
     @property
@@ -55,30 +55,20 @@ class WeightsStatus:
         return f"{self.name}: {self.state}" + (f" ({', '.join(map(str, self.faults))})" if self.faults else "")
 
 
-def list_weights(home: Path | str | None = None) -> list[WeightsStatus]:
-    """All known weights; looks at presence and size only, so it is instant even for gigabytes."""
-    return [weights_status(entry, home, deep=False) for entry in REGISTRY.values()]
-
-
-def verify_weights(home: Path | str | None = None) -> list[WeightsStatus]:
-    """All known weights, every recorded file hashed and compared."""
-    return [weights_status(entry, home, deep=True) for entry in REGISTRY.values()]
-
-
 def weights_status(entry: WeightsEntry, home: Path | str | None = None, deep: bool = True) -> WeightsStatus:
-    """State of one entry; see `find_faults` for `deep`.
+    """State of one set. Without `deep` only presence and sizes are looked at, which is instant even for gigabytes.
 
-    Files with a pin in the registry are compared with the pin, so a record cannot vouch for foreign content.
+    Files with a pin are compared with the pin, so a record cannot vouch for foreign content.
     """
-    if entry.name == FACE.name and os.environ.get(FACE_DIR_ENV):
-        folder = face_weights_dir(home)
+    if entry.folder_env and (named := os.environ.get(entry.folder_env)):
+        folder = Path(named).expanduser().absolute()
         found = _pin_faults(entry, folder, deep)
         return WeightsStatus(entry, folder, "damaged" if found else "ready", found)
     return cached_status(entry, home, deep)
 
 
 def cached_status(entry: WeightsEntry, home: Path | str | None = None, deep: bool = True) -> WeightsStatus:
-    """State of the copy in the cache itself, whatever `LIVEANCHOR_FACE_DIR` says; see `weights_status`."""
+    """State of the copy in the cache itself, whatever its environment variable says; see `weights_status`."""
     folder = weights_dir(entry.name, home)
     if (faults := record_faults(folder, deep and not isinstance(entry.source, WheelSource))) is None:
         return WeightsStatus(entry, folder, "absent")

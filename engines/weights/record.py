@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from engines.weights.registry import PinnedFile
+from engines.weights.sets import PinnedFile
 
 RECORD_FILE: Final = "record.json"
 RECORD_SCHEMA: Final = 1

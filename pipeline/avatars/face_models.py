@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from engines.face.mesh import FaceMesh
+from engines.face.weights import FACE
 from engines.weights.home import FACE_DIR_ENV, face_weights_dir, liveanchor_home
 from engines.weights.pull import pull
 from kernels.errors import InvalidInputError
@@ -26,5 +27,5 @@ def load_face_mesh(home: Path | None = None) -> FaceMesh:
         if os.environ.get(FACE_DIR_ENV):
             allowed = "a folder with the two face models; without the variable they are pulled"
             raise InvalidInputError(FACE_DIR_ENV, f"{folder} (no face models)", allowed)
-        pull("face", liveanchor_home(home))
+        pull(FACE, liveanchor_home(home))
     return FaceMesh(folder)

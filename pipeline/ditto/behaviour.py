@@ -13,7 +13,7 @@ from pipeline.ditto.avatar_tensors import DittoTensors
 from pipeline.ditto.blink_schedule import blink_indices
 from pipeline.ditto.motion_diffusion import DittoMotionCarry, start_carry
 from pipeline.ditto.speaker import blink_offsets
-from pipeline.session.idle_motion import ANGLES, sway
+from pipeline.session.sway import ANGLES, sway
 from pipeline.stages import Carry
 
 _POSE: Final = dict(zip(ANGLES, (PITCH, YAW, ROLL), strict=True))

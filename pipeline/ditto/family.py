@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from engines.ditto import FAMILY as NAME
 from engines.ditto.checkpoints import ditto_folder
 from engines.ditto.version import SOURCE_FILES, files_version
+from engines.ditto.weights import CHECKPOINTS
 from engines.runtimes.choice import RuntimeKind
-from engines.weights.home import weights_dir
 from pipeline.avatars.face_models import load_face_mesh
 from pipeline.avatars.portrait import PortraitLimits
 from pipeline.avatars.portrait_errors import unreadable
@@ -34,6 +34,7 @@ from pipeline.stages import AudioFacts, MotionFacts, StageInfo
 from pipeline.types import Avatar
 
 if TYPE_CHECKING:
+    from engines.tensorrt.recipes import Recipe
     from pipeline.avatars.store import AvatarStore
     from pipeline.ditto.face_landmarks import FaceLandmarker
 
@@ -95,6 +96,7 @@ class DittoFamily(Family):
 
     name = NAME
     needs_gpu = True
+    weights = (CHECKPOINTS,)
 
     def info(self, audio: AudioFacts, motion: MotionFacts | None) -> StageInfo:
         """What sessions must know."""
@@ -150,9 +152,12 @@ class DittoFamily(Family):
         """Files see speech that comes later, unless the wish says otherwise."""
         return ditto_clip_start(avatar, seed, samples, motion)
 
-    def folder(self, home: Path | None = None) -> Path:
-        """Where `weights pull ditto` puts the checkpoints."""
-        return weights_dir(NAME, home)
+    def engines(self) -> Sequence[Recipe]:
+        """Its networks, and HuBERT out of its ONNX file."""
+        from engines.ditto.hubert.engine import HubertRecipe
+        from engines.ditto.recipes import NETWORK_RECIPES
+
+        return (*NETWORK_RECIPES, HubertRecipe())
 
 
 FAMILY: Final = DittoFamily()

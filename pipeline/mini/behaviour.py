@@ -6,8 +6,8 @@ from typing import Final
 
 from engines.mini.motion_space import rest_motion
 from kernels.arrays import F32
+from pipeline.mini.idle_motion import idle_motion
 from pipeline.mini.motion_diffusion import initial_carry
-from pipeline.session.idle_motion import idle_motion
 from pipeline.stages import Carry
 
 

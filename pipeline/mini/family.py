@@ -47,7 +47,7 @@ class MiniAvatarMaker:
 
     def default(self, store: AvatarStore) -> Avatar:
         """The drawn presenter."""
-        from pipeline.presenter.avatar import default_avatar
+        from pipeline.mini.presenter import default_avatar
 
         return default_avatar(store)
 

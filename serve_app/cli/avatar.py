@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from kernels.errors import InvalidInputError
+from pipeline.families import DEFAULT_FAMILY, FAMILIES
 from serve_app.cli.command_group import CommandGroup
 from serve_app.cli.console import existing_file, show_rows, stderr, stdout, writable_target
 from serve_app.cli.native_log import without_litert_greeting
@@ -25,7 +26,7 @@ JPEG_QUALITY = 95
 def register(
     source: Annotated[Path, typer.Argument(metavar="FILE", help="A portrait (JPEG, PNG, WebP) or a short video.")],
     name: Annotated[str, typer.Option(help="A name for people, else the file's; the id comes from the content.")] = "",
-    family: Annotated[str, typer.Option(help="Whose renderer draws it: mini, or ditto (needs its weights).")] = "mini",
+    family: Annotated[str, typer.Option(help=f"Whose renderer draws it: {', '.join(FAMILIES)}.")] = DEFAULT_FAMILY,
 ) -> None:
     """Register a portrait or a short video and print the presenter's id.
 
@@ -71,14 +72,12 @@ def picture(
     """
     from PIL import Image
 
-    from pipeline.presenter import default_avatar
-    from pipeline.session.local_job import avatar_store
+    from pipeline.session.local_job import LocalPipeline
 
     if writable_target(out, "--out").suffix.lower() not in PICTURES:
         raise InvalidInputError("--out", str(out), f"a file name that ends in {', '.join(PICTURES)}")
-    store = avatar_store()
     with presenter_named_by("AVATAR_ID"):
-        avatar = store.get(avatar_id) if avatar_id else default_avatar(store)
+        avatar = LocalPipeline().avatar(avatar_id)
     Image.fromarray(avatar.canvas_rgb).save(out, quality=JPEG_QUALITY)
     stdout.print(str(out))
 

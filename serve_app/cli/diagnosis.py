@@ -13,6 +13,7 @@ from typing import Literal
 
 from engines.weights.home import FACE_DIR_ENV, face_weights_dir, liveanchor_home
 from kernels.errors import InvalidInputError
+from pipeline.families import family_modules, find_family
 
 Level = Literal["ok", "optional", "missing"]
 
@@ -60,16 +61,19 @@ def _home() -> Finding:
     return Finding("data folder", "ok", f"{home}, {free_gib:.0f} GiB free")
 
 
-def _mini() -> Finding:
-    from engines.mini.load import load_networks, weights_folder
+def _families() -> list[Finding]:
+    """The families whose weights come with the package."""
     from engines.weights.errors import WeightsError
 
-    try:
-        networks = load_networks()
-    except WeightsError as error:
-        return Finding("family mini", "missing", str(error), "reinstall LiveAnchor, or make them: make demo-weights")
-    size_mb = sum(path.stat().st_size for path in weights_folder().glob("*.safetensors")) / 1e6
-    return Finding("family mini", "ok", f"embedded weights {networks.version}, {size_mb:.1f} MB: real time on this CPU")
+    found = []
+    for name in family_modules():
+        try:
+            if (said := find_family(name).embedded()) is not None:
+                found.append(Finding(f"family {name}", "ok", said))
+        except WeightsError as error:
+            advice = "reinstall LiveAnchor, or make them: make demo-weights"
+            found.append(Finding(f"family {name}", "missing", str(error), advice))
+    return found
 
 
 def _face() -> Finding:
@@ -91,7 +95,11 @@ def _gpu() -> Finding:
     import torch
 
     if not torch.cuda.is_available():
-        return Finding("gpu", "optional", "none", "the family mini needs none; ditto and RIFE need an NVIDIA GPU")
+        families = family_modules()
+        without = ", ".join(name for name in families if not find_family(name).needs_gpu)
+        needing = ", ".join(name for name in families if find_family(name).needs_gpu)
+        advice = f"needs none: {without}; needs an NVIDIA GPU: {needing}, RIFE"
+        return Finding("gpu", "optional", "none", advice)
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return Finding("gpu", "ok", f"{', '.join(names)}, torch {torch.__version__}")
 
@@ -149,11 +157,11 @@ def _package(title: str, module: str, distribution: str, advice: str) -> Callabl
     return look
 
 
-_LOOKS: tuple[Callable[[], Finding], ...] = (
+_LOOKS: tuple[Callable[[], Finding | list[Finding]], ...] = (
     _python,
     _cpu,
     _home,
-    _mini,
+    _families,
     _face,
     _gpu,
     _encoder,
@@ -170,4 +178,5 @@ _LOOKS: tuple[Callable[[], Finding], ...] = (
 
 def diagnose() -> list[Finding]:
     """Look at everything, in the order a person would ask."""
-    return [look() for look in _LOOKS]
+    looked = [look() for look in _LOOKS]
+    return [one for found in looked for one in (found if isinstance(found, list) else [found])]

@@ -21,9 +21,12 @@ def list_weights() -> None:
     Example: liveanchor weights list
     """
     from engines.weights.home import liveanchor_home
-    from engines.weights.pull import list_weights as known
+    from engines.weights.inventory import weights_status
+    from pipeline.inventory import weight_sets
 
-    rows = [(entry.name, entry.state, entry.licence, entry.source) for entry in known(liveanchor_home())]
+    home = liveanchor_home()
+    found = [weights_status(entry, home, deep=False) for entry in weight_sets().values()]
+    rows = [(status.name, status.state, status.licence, status.source) for status in found]
     show_rows(("name", "state", "licence", "source"), rows, whole=("name",))
 
 
@@ -33,14 +36,15 @@ def pull(name: Annotated[str, typer.Argument(help="Name as `weights list` prints
 
     Example: liveanchor weights pull face
     """
-    from engines.weights.content import check_content
     from engines.weights.home import liveanchor_home
     from engines.weights.pull import pull as fetch
+    from pipeline.inventory import find_weights
 
+    entry = find_weights(name)
     with waiting(f"pulling {name}"):
-        pulled = fetch(name, liveanchor_home())
+        pulled = fetch(entry, liveanchor_home())
     with waiting(f"checking {name}"):
-        found = check_content(name, pulled.folder)
+        found = entry.check(pulled.folder)
     for line in found:
         stderr.print(line)
     stdout.print(str(pulled))
@@ -49,24 +53,25 @@ def pull(name: Annotated[str, typer.Argument(help="Name as `weights list` prints
 @app.command("import")
 def import_folder(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds the files of a weight set.")],
-    name: Annotated[str, typer.Option(help="Which set it is, as `weights list` prints it.")] = "ditto",
+    name: Annotated[str, typer.Option(help="Which set it is, as `weights list` prints it; else its files tell.")] = "",
 ) -> None:
     """Take over weights that someone already has, after checking them.
 
     Example: liveanchor weights import ./checkpoints --name ditto
     """
-    from engines.weights.content import check_content
     from engines.weights.errors import WeightsChecksumError
     from engines.weights.file import WeightsFileError
     from engines.weights.home import liveanchor_home
     from engines.weights.pull import import_weights
+    from pipeline.inventory import find_weights, set_in
 
     if not folder.is_dir():
         raise InvalidInputError("DIR", str(folder), "a folder with the weights")
+    entry = find_weights(name) if name else set_in(folder)
     try:
-        with waiting(f"checking {name}"):
-            found = check_content(name, folder)
-        imported = import_weights(folder, name, liveanchor_home())
+        with waiting(f"checking {entry.name}"):
+            found = entry.check(folder)
+        imported = import_weights(folder, entry, liveanchor_home())
     except (WeightsFileError, WeightsChecksumError) as error:  # what is wrong lies in the folder that was handed in
         raise InvalidInputError("DIR", str(folder), "a folder with whole, sound weights", str(error)) from error
     for line in found:
@@ -83,16 +88,17 @@ def verify() -> None:
 
     Example: liveanchor weights verify
     """
-    from engines.weights.content import check_content
     from engines.weights.home import liveanchor_home
-    from engines.weights.pull import verify_weights
+    from engines.weights.inventory import weights_status
+    from pipeline.inventory import weight_sets
 
-    found = verify_weights(liveanchor_home())
+    home = liveanchor_home()
+    found = [weights_status(entry, home) for entry in weight_sets().values()]
     damaged = any(status.state == "damaged" for status in found)
     for status in found:
         stdout.print(str(status))
         try:
-            for line in check_content(status.name, status.folder) if status.present else ():
+            for line in status.entry.check(status.folder) if status.present else ():
                 stdout.print(line)
         except LiveAnchorError as error:
             damaged = True

@@ -17,8 +17,8 @@ from pipeline.avatars.face_crop import fit_canvas
 from pipeline.avatars.portrait import decode_portrait
 from pipeline.media.audio_in import decode_audio
 from pipeline.media.resample import resample
+from pipeline.mini.presenter import default_avatar
 from pipeline.mini.registration import make_avatar
-from pipeline.presenter import default_avatar
 from pipeline.types import Avatar
 from tests.browser.cdp import Page, chromium, find_chromium
 from tests.support.faces import presenter

@@ -1,25 +1,22 @@
-"""What the golden tests of the Ditto family share: the weight formula, the golden set in use, and comparison of strided samples.
+"""What the golden tests of the Ditto family share: the golden set in use, and comparison of strided samples.
 
-`LIVEANCHOR_GOLDEN_DIR` (its `ditto` folder, or the files themselves) and `LIVEANCHOR_GOLDEN_SALT` point at another golden set of
-the same form.
+`LIVEANCHOR_GOLDEN_DIR` (its `ditto` folder, or the files themselves) and `LIVEANCHOR_GOLDEN_SALT` (see `benchmarks.ditto.formula`)
+point at another golden set of the same form.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import torch
-from torch import nn
 
-from engines.networks import build
+from benchmarks.ditto.formula import FILL, SALT, filled
 from engines.networks.ditto.dense_motion import DenseMotion
 from engines.networks.ditto.warp_network import WarpNetwork
 
@@ -43,19 +40,6 @@ def golden_folder(family: str, committed: Path) -> Path:
 
 
 GOLDEN = golden_folder("ditto", DATA)
-SALT = os.environ.get("LIVEANCHOR_GOLDEN_SALT", "A/")
-
-
-def load_fill() -> ModuleType:
-    """The documented weight formula."""
-    spec = importlib.util.spec_from_file_location("ditto_fill", DATA / "fill.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-FILL = load_fill()
 
 
 @cache
@@ -73,14 +57,6 @@ def normal(name: str, shape: tuple[int, ...], scale: float = 1.0) -> torch.Tenso
 def uniform(name: str, shape: tuple[int, ...], low: float, high: float) -> torch.Tensor:
     """U(name, shape, low, high) of the golden README."""
     return torch.from_numpy(FILL.uniform(name, shape, SALT, low, high))
-
-
-@cache
-def filled(network: str) -> nn.Module:
-    """A Ditto network under the formula; filled once per process, so treat it as read-only."""
-    module = build(f"ditto/{network}")
-    FILL.fill_module(module, SALT)
-    return module.requires_grad_(False)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 import torch
 
+from benchmarks.ditto.formula import filled
 from engines.ditto.dense_motion_core import SPARSE, DenseMotionCore
 from engines.ditto.fast.decoder import FastDecoder
 from engines.ditto.fast.dense_motion import FastDenseMotion
@@ -17,7 +18,7 @@ from engines.networks.ditto.warp_network import WarpNetwork
 from kernels.conv.flat_maps import FlatShape, from_flat, to_flat
 from kernels.conv.shuffled_pixels import shuffled_picture
 from kernels.sampling.grid_sample_3d import grid_sample_3d
-from tests.golden.support import filled, normal, uniform, warped
+from tests.golden.support import normal, uniform, warped
 
 
 @pytest.fixture(autouse=True)

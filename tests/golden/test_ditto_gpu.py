@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.ditto.formula import filled
 from engines.ditto.face_synthesis import FaceSynthesis
 from engines.ditto.motion_runtime import compiled_runtime
 from engines.ditto.motion_sampler import MotionSampler
 from engines.networks.ditto.convolutions import fold_spectral
 from engines.networks.lmdm import Lmdm
 from engines.runtimes.torch import TorchRuntime
-from tests.golden.support import filled, golden, normal, uniform
+from tests.golden.support import golden, normal, uniform
 
 pytestmark = pytest.mark.gpu
 MIN_PSNR_DB = 30.0

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.ditto.formula import filled
 from engines.diffusion import alphas_cumprod, ddim_sample, ddim_steps
 from engines.ditto.fast.sampler import FastSampler
 from engines.networks.lmdm import Lmdm
-from tests.golden.support import assert_golden, filled, golden, manifest_shapes, normal
+from tests.golden.support import assert_golden, golden, manifest_shapes, normal
 
 MAX_ERROR = 5e-4
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.ditto.formula import FILL, SALT, filled
 from engines.rotation import rotation_matrix
 from kernels.arrays import F32
 from pipeline.ditto.motion_fields import mirror_index, smooth_fields, to_degrees
 from pipeline.ditto.motion_stitch import FrameControl, MotionStitch, StitchOptions
-from tests.golden.support import FILL, SALT, bins, filled, golden, motion_info
+from tests.golden.support import bins, golden, motion_info
 from tests.support.blink_schedule import blink_schedule
 
 MAX_ERROR = 1e-4

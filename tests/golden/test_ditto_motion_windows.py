@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.ditto.formula import FILL, SALT, filled
 from engines.diffusion import ddim_sample, ddim_steps
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.ditto.condition import Condition, emotion_sequence
 from pipeline.ditto.motion_fields import mirror_index, to_vector
 from pipeline.ditto.motion_windows import Sampler, WindowSettings
-from tests.golden.support import FILL, SALT, filled, golden, motion_info, normal
+from tests.golden.support import golden, motion_info, normal
 from tests.support.reference_motion import OnlineMotion, offline_motion
 
 MAX_ERROR = 1e-5

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
+from benchmarks.ditto.formula import FILL, SALT
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.ditto.blend_mask import blend_mask
@@ -16,7 +17,7 @@ from pipeline.ditto.crop_geometry import crop_matrices, face_square, transform_p
 from pipeline.ditto.eye_state import eye_ball, eye_open
 from pipeline.ditto.feature_windows import keep_frames
 from pipeline.ditto.motion_fields import mirror_index, to_vector
-from tests.golden.support import FILL, SALT, golden, motion_info
+from tests.golden.support import golden, motion_info
 from tests.support.put_back import put_back
 from tests.support.reference_features import offline_features, online_windows
 

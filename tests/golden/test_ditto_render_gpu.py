@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.ditto.formula import filled
 from engines.ditto.fast.render import FastRender
 from engines.ditto.fast.runtime import FastRenderRuntime
 from engines.ditto.render_runtime import example, render_runtime
-from tests.golden.support import filled
 
 pytestmark = pytest.mark.gpu
 MIN_PSNR_DB = 60.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.golden.support import FILL, SALT, assert_golden, filled, golden, manifest_shapes, normal, uniform, warped
+from benchmarks.ditto.formula import FILL, SALT, filled
+from tests.golden.support import assert_golden, golden, manifest_shapes, normal, uniform, warped
 
 
 @pytest.fixture(autouse=True)

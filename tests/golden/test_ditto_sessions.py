@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.ditto.formula import FILL, SALT, filled
 from engines.ditto.motion_sampler import MotionSampler
 from engines.motion_layout import MOTION_DIM
 from engines.networks.lmdm import Lmdm
@@ -23,7 +24,7 @@ from pipeline.ditto.motion_diffusion import (
 from pipeline.ditto.speaker import Speaker
 from pipeline.stages import MotionItem
 from pipeline.types import FeatureRows
-from tests.golden.support import FILL, SALT, filled, golden, normal
+from tests.golden.support import golden, normal
 
 STEPS = 2
 HOPS = 2

@@ -13,12 +13,12 @@ import av
 import httpx
 import pytest
 
+from benchmarks.ditto.checkpoint_folder import write_folder
 from deployments.graph.payload import Payload
 from deployments.host.jobs import FileJob, JobBytes, JobDone
 from pipeline.config import FileMotion, SessionSettings
 from tests.ray.conftest import START_S
 from tests.ray.graph import Graph, speech_wav, wait_for
-from tests.support.ditto_folder import write_folder
 
 PREFIX = "/ditto"
 APP = "ditto"

@@ -71,8 +71,8 @@ def test_batched_calls_equal_single_ones(graph: Graph, local_stages: Any) -> Non
 
     from deployments.graph.calls import CallContext
     from engines.motion_layout import EXP, PITCH, ROLL, SCALE, TRANSLATION
+    from pipeline.mini.idle_motion import idle_motion
     from pipeline.mini.motion_diffusion import initial_carry
-    from pipeline.session.idle_motion import idle_motion
     from pipeline.stages import RenderRequest
 
     info, avatar_id = local_stages.info, local_stages.avatar_id

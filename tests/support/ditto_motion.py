@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.ditto.formula import FILL, SALT
 from engines.motion_layout import MOTION_DIM
 from kernels.arrays import F32
 from pipeline.ditto.condition import emotion_sequence
 from pipeline.ditto.motion_diffusion import DittoMotionDiffusion, LiveSettings
 from pipeline.ditto.speaker import Speaker
-from tests.golden.support import FILL, SALT
 
 
 def speaker(name: str = "a", blink: bool = False, frames: int = 1) -> Speaker:

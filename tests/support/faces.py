@@ -10,13 +10,13 @@ import cv2
 import numpy as np
 
 from engines.face.mesh import FaceMesh
+from engines.face.weights import FACE
 from engines.weights.errors import WeightsDownloadError
 from engines.weights.home import face_weights_dir
 from engines.weights.inventory import weights_status
 from engines.weights.pull import pull
-from engines.weights.registry import FACE
 from kernels.arrays import U8
-from pipeline.presenter import PresenterDrawing, draw_presenter
+from pipeline.presenter.draw import PresenterDrawing, draw_presenter
 from tests.support.require import missing
 
 FACE_BOX = (80, 130, 280, 350)
@@ -35,7 +35,7 @@ def _weights() -> Path | str:
     if weights_status(FACE).state == "ready":
         return face_weights_dir()
     try:
-        return pull("face", Path(tempfile.mkdtemp(prefix="liveanchor-test-"))).folder
+        return pull(FACE, Path(tempfile.mkdtemp(prefix="liveanchor-test-"))).folder
     except WeightsDownloadError as error:
         return str(error)
 

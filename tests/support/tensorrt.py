@@ -7,10 +7,15 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor, nn
 
-from engines.tensorrt.catalogue import BATCH, EngineSpec, Gate, Port
+from engines.ditto.recipes import NETWORK_RECIPES
+from engines.rife.recipes import RECIPES as RIFE_RECIPES
 from engines.tensorrt.library import Absence, Library, look_for
+from engines.tensorrt.spec import BATCH, EngineSpec, Gate, Port
 from engines.tensorrt.target import Target
 from tests.support.require import missing
+
+RECIPES = {recipe.name: recipe for recipe in (*NETWORK_RECIPES, *RIFE_RECIPES)}
+"""Every engine of a network of ours, by name."""
 
 TINY = EngineSpec(
     name="test/tiny",

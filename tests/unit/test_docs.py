@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from engines.weights.home import FACE_DIR_ENV, HOME_ENV
-from pipeline.presenter import draw_presenter
+from pipeline.presenter.draw import draw_presenter
 from serve_app.cli.app import app
 from tests.support.faces import face_weights
 

@@ -5,50 +5,92 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from pipeline.families import FAMILIES
+from tests.support.source_rules import FREE, LAYERS, family_names, find_circle, violations
+
 ROOT = Path(__file__).resolve().parents[2]
-LAYERS = ("kernels", "engines", "pipeline", "deployments", "serve_app")
-FREE = ("training", "benchmarks")
 HEAVY = ("ray", "tensorrt", "tensorrt_rtx", "triton")
+NAMES = (*FAMILIES, "musetalk")
+ALLOWED_NAMES = {
+    "engines/networks/rife/__init__.py": "RIFE has a small network that is called mini, too",
+    "engines/networks/rife/ifnet.py": "RIFE has a small network that is called mini, too",
+    "pipeline/config.py": "RIFE has a small network that is called mini, too",
+}
+"""Files that may hold a family's name for another reason."""
 
 
-def imported_packages(source: str) -> set[str]:
-    """Top-level names that a module imports anywhere in its body."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names.update(alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names.add(node.module.split(".")[0])
-    return names
+@cache
+def sources(*packages: str) -> dict[str, str]:
+    """Path from the root -> text."""
+    paths = [path for package in packages for path in sorted((ROOT / package).rglob("*.py"))]
+    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
-def forbidden_for(package: str) -> set[str]:
-    """Our packages that `package` may not import."""
-    return (set(LAYERS[LAYERS.index(package) + 1 :]) | set(FREE)) if package in LAYERS else set()
-
-
-def violations(package: str, source: str) -> set[str]:
-    return imported_packages(source) & forbidden_for(package)
-
-
-@pytest.mark.parametrize("package", LAYERS)
+@pytest.mark.parametrize("package", (*LAYERS, *FREE))
 def test_imports_go_one_way(package: str) -> None:
+    wrong = {path: bad for path, source in sources(package).items() if (bad := violations(package, source))}
+    assert not wrong, f"imports against the order {' < '.join(LAYERS)} < {', '.join(FREE)} < tests: {wrong}"
+
+
+def test_nothing_imports_itself_by_a_detour() -> None:
+    circle = find_circle(sources(*LAYERS, *FREE))
+    assert not circle, f"a circle of imports: {' -> '.join(circle)}"
+
+
+def test_only_the_families_and_their_table_name_a_family() -> None:
     wrong = {
-        str(path.relative_to(ROOT)): bad
-        for path in sorted((ROOT / package).rglob("*.py"))
-        if (bad := violations(package, path.read_text(encoding="utf-8")))
+        path: found
+        for path, source in sources(*LAYERS).items()
+        if path not in ALLOWED_NAMES and (found := family_names(path, source, NAMES))
     }
-    assert not wrong, f"imports against the order {' < '.join(LAYERS)}: {wrong}"
+    assert not wrong, f"ask the family's object instead (pipeline/family.py): {wrong}"
 
 
-def test_the_check_itself_catches_a_wrong_import() -> None:
+def test_the_exceptions_are_needed() -> None:
+    assert [path for path in ALLOWED_NAMES if not family_names(path, sources(*LAYERS)[path], NAMES)] == []
+
+
+def test_a_wrong_import_is_caught() -> None:
     assert violations("kernels", "def f():\n    from pipeline.types import Avatar\n") == {"pipeline"}
     assert violations("pipeline", "import serve_app.cli\nimport kernels") == {"serve_app"}
+    assert violations("engines", "import training.export") == {"training"}
+    assert violations("deployments", "from tests.support import live") == {"tests"}
+    assert violations("benchmarks", "def f():\n    from tests.golden.support import warped") == {"tests"}
+    assert violations("benchmarks", "import serve_app, training.phones, testsuite") == set()
     assert violations("serve_app", "import pipeline, deployments") == set()
+
+
+def test_a_circle_is_caught() -> None:
+    straight = {"a/x.py": "from a.y import f", "a/y.py": "import a.z", "a/z.py": "import numpy", "a/__init__.py": ""}
+    assert find_circle(straight) == []
+    assert set(find_circle(straight | {"a/z.py": "import a.x"})) == {"a.x", "a.y", "a.z"}
+    assert set(find_circle(straight | {"a/z.py": "def f():\n    from a import x"})) == {"a.x", "a.y", "a.z"}
+    assert set(find_circle(straight | {"a/y.py": "class C:\n    def f(self):\n        import a.x"})) == {"a.x", "a.y"}
+    typing = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a.x import f\n"
+    assert find_circle(straight | {"a/z.py": typing}) == []
+    assert find_circle(straight | {"a/z.py": typing + "else:\n    import a.x"}) != []
+    assert find_circle({"a/__init__.py": "from a.x import f", "a/x.py": "from a import y", "a/y.py": ""}) == []
+
+
+def test_a_name_of_a_family_is_caught() -> None:
+    def found(path: str, source: str) -> list[str]:
+        return family_names(path, source, ("mini", "ditto"))
+
+    anywhere = "pipeline/session/planner.py"
+    assert found(anywhere, 'x = 1\nif family == "ditto":\n    pass') == ["2: 'ditto'"]
+    assert found(anywhere, 'def f(family: str = "mini") -> None: ...') == ["1: 'mini'"]
+    assert found(anywhere, 'build(f"ditto/{name}")') == ["1: 'ditto/'"]
+    assert found(anywhere, "def f():\n    from pipeline.mini import load") == ["2: import of pipeline.mini"]
+    assert found(anywhere, "import engines.networks.ditto.decoder") == ["1: import of engines.networks.ditto.decoder"]
+    assert found(anywhere, 'print("as in the family ditto")\nx = "minimum"\nimport pipeline.minimal') == []
+    assert found("pipeline/mini/load.py", 'FAMILY = "mini"\nimport engines.mini.rig') == []
+    assert found("pipeline/mini/load.py", 'OTHER = "ditto"') == ["1: 'ditto'"]
+    assert found("pipeline/families.py", 'FAMILIES = {"mini": "pipeline.mini.family"}') == []
 
 
 def test_no_relative_imports_hide_a_direction() -> None:

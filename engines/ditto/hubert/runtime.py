@@ -92,7 +92,7 @@ def _compiled(folder: Path, hubert: Hubert, device: str) -> EncodeAll:
 
 
 def _tensorrt(folder: Path, device: str) -> EncodeAll:
-    from engines.tensorrt.hubert import EngineHubert, load_hubert
+    from engines.ditto.hubert.engine import EngineHubert, load_hubert
     from engines.tensorrt.load import EngineSettings
 
     runtime = load_hubert(folder, EngineSettings(device=device))

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from kernels.errors import InvalidInputError
 from pipeline.avatars.name import clean_name
 from pipeline.avatars.store import AvatarNotFoundError, AvatarSummary, check_avatar_id
+from pipeline.families import DEFAULT_FAMILY
 from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import MULTIPART, FormShape, content_type, refuse_query
@@ -31,7 +32,7 @@ class AvatarAnswer(BaseModel):
 
     avatar_id: str = Field(examples=["6f1c0e4b8a7d4c2f9e3b5a6d7c8e9f01"])
     name: str = Field(examples=["Anna, evening news"])
-    family: str = Field(description="Which models animate it.", examples=["mini"])
+    family: str = Field(description="Which models animate it.", examples=[DEFAULT_FAMILY])
     width: int = Field(description="Pixels of its videos.", examples=[1080])
     height: int = Field(examples=[1920])
     preview_url: str = Field(examples=["/avatars/6f1c0e4b8a7d4c2f9e3b5a6d7c8e9f01/preview.jpg"])

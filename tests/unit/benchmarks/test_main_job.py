@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.core.record import BenchmarkRecord, RunInfo, make_record
-from benchmarks.main_job import DEFAULT_OUT, CaseLeftOut, MainJob, Options, command_line, main, parse, run_cases
+from benchmarks.main_job import DEFAULT_OUT, command_line, main, parse
+from benchmarks.quality.main_job_run import CaseLeftOut, MainJob, Options, run_cases
 from kernels.errors import InvalidInputError
 
 RUN = RunInfo("cpu", "cpu, 2 cores", "2.13.0", "0123abc", date(2026, 1, 2), "python -m benchmarks.main_job")

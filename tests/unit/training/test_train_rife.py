@@ -35,7 +35,7 @@ def test_scenes_are_still_where_nothing_moves_and_between_their_ends_else() -> N
 
 
 def test_a_prepared_face_survives_the_file(tmp_path: Path) -> None:
-    from pipeline.presenter import default_avatar
+    from pipeline.mini.presenter import default_avatar
 
     tensors = default_avatar().tensors
     face = MeshRenderer().prepare(tensors["crop_rgb"].copy(), tensors["landmarks"].copy())  # type: ignore[arg-type]

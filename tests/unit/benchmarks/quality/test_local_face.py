@@ -13,7 +13,7 @@ from engines.mini.load import make_engines, random_networks
 from pipeline.media.audio_in import decode_audio
 from pipeline.mini.load import make_speech_stages
 from pipeline.mini.registration import make_avatar
-from pipeline.presenter import draw_presenter
+from pipeline.presenter.draw import draw_presenter
 from pipeline.session.local_job import LocalPipeline
 from training.phones import Phone
 

@@ -11,7 +11,7 @@ from benchmarks.rife.quality import blend, busiest, inside, measure, mouth_box_o
 from kernels.errors import ShapeError
 from pipeline.media.compare.mouth_box import MouthBox
 from pipeline.mini.registration import make_avatar
-from pipeline.presenter import draw_presenter
+from pipeline.presenter.draw import draw_presenter
 
 BOX = MouthBox(4, 4, 24, 20)
 

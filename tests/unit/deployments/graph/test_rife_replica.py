@@ -15,7 +15,7 @@ from deployments.graph.calls import CallContext
 from deployments.graph.rife import RifeReplica
 from kernels.errors import InvalidInputError
 from pipeline.config import RifeSettings
-from pipeline.presenter import default_avatar
+from pipeline.mini.presenter import default_avatar
 from pipeline.rife.access import RifeFacts, check_rate
 from pipeline.stages import RifeRequest
 from pipeline.types import CROP_SIZE, CropBatch

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.ditto.checkpoint_folder import write_config
 from engines.ditto.config import DittoConfig, load_config, parse_config
 from engines.ditto.config_file import converted_folder, read_config_tree, read_tree, write_tree
 from engines.ditto.plain_pickle import UnsafePickleError
 from engines.weights.file import WeightsFileError
-from tests.support.ditto_folder import write_config
 from tests.unit.engines.ditto.test_checkpoints import Runs
 
 WIDTHS = {"scale": 1, "pitch": 66, "yaw": 66, "roll": 66, "t": 3, "exp": 63, "kp": 63}

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.ditto.checkpoint_folder import write_hubert
+from benchmarks.ditto.formula import FILL, SALT
 from engines.ditto.hubert.onnx import Hubert
 from engines.weights.file import WeightsFileError
 from kernels.errors import ShapeError
-from tests.golden.support import FILL, SALT
-from tests.support.ditto_folder import write_hubert
 
 
 def windows(count: int) -> list[np.ndarray]:

@@ -10,13 +10,13 @@ import pytest
 import torch
 from onnx import numpy_helper
 
+from benchmarks.ditto.checkpoint_folder import export_encoder
 from engines.ditto.hubert.file import OnnxGraph, read_hubert
 from engines.ditto.hubert.graph import GraphedHubert, HubertMismatchError, verified_hubert
 from engines.ditto.onnx_model import OnnxModel
 from engines.networks.ditto.hubert_encoder import HubertEncoder
 from engines.weights.file import WeightsFileError
 from kernels.errors import ShapeError
-from tests.support.ditto_folder import export_encoder
 
 pytestmark = [
     pytest.mark.filterwarnings(

@@ -9,13 +9,13 @@ import pytest
 import structlog
 import torch
 
+from benchmarks.ditto.checkpoint_folder import write_hubert
+from engines.ditto.hubert.engine import EngineHubert
 from engines.ditto.hubert.onnx import Hubert
 from engines.ditto.hubert.runtime import hubert_runtime
 from engines.runtimes.choice import RuntimeRefusedError
-from engines.tensorrt.hubert import EngineHubert
 from kernels.errors import ShapeError
 from pipeline.families import find_family
-from tests.support.ditto_folder import write_hubert
 
 
 def test_the_cpu_runs_the_file(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.ditto.formula import filled
 from engines.ditto.config import DittoConfig
 from engines.motion_layout import MOTION_DIM
 from pipeline.ditto.renderer import DittoEngines, DittoRenderer
 from pipeline.stages import RenderRequest
 from pipeline.types import Avatar, MotionChunk
-from tests.golden.support import filled
 from tests.support.ditto_avatar import still_avatar, video_avatar
 
 

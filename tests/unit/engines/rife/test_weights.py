@@ -14,13 +14,13 @@ from engines.networks import build
 from engines.rife import Interpolator, load_interpolator
 from engines.rife.flownet import build_flownet, read_flownet
 from engines.rife.sources import EMBEDDED_FILE, embedded_folder, find_network
-from engines.weights.content import check_content
+from engines.rife.weights import RIFE, RIFE_40
 from engines.weights.errors import WeightsDownloadError, WeightsError
 from engines.weights.file import WeightsFileError
 from engines.weights.home import weights_dir
 from engines.weights.inventory import weights_status
 from engines.weights.pull import import_weights, pull
-from engines.weights.registry import RIFE, RIFE_40, HubSource, WheelSource
+from engines.weights.sets import HubSource, WheelSource
 from kernels.errors import InvalidInputError
 from tests.support.fake_hub import COMMIT, serve_hub
 from tests.support.require import missing
@@ -54,7 +54,7 @@ def test_a_check_says_which_network_it_found_and_what_it_leaves_out(tmp_path: Pa
     )
     write(tmp_path / "flownet.pkl", content)
     said = "flownet.pkl: rife/4.9; 3 tensors that it does not use are left out (caltime, teacher)"
-    assert check_content("rife", tmp_path) == (said,)
+    assert RIFE.check(tmp_path) == (said,)
 
 
 def test_names_without_the_prefix_are_read_too_and_not_mixed(tmp_path: Path) -> None:
@@ -144,18 +144,18 @@ def test_pull_and_import_of_the_public_weights(tmp_path: Path) -> None:
     assert isinstance(RIFE.source, HubSource)
     files = {"RIFEv4.26_0921.zip": archive_path.read_bytes(), "README.md": b"x", "RIFE_train_log.zip": b"older"}
     with serve_hub(RIFE.source.repo_id, files) as hub:
-        folder = pull("rife", tmp_path / "home", hub_endpoint=hub.endpoint).folder
+        folder = pull(RIFE, tmp_path / "home", hub_endpoint=hub.endpoint).folder
         assert hub.fetched == ["RIFEv4.26_0921.zip"]
     assert COMMIT in next(folder.glob("*.json")).read_text() or (folder / "RIFEv4.26_0921.zip").is_file()
-    assert check_content("rife", folder) == ("RIFEv4.26_0921.zip: rife/4.25",)
+    assert RIFE.check(folder) == ("RIFEv4.26_0921.zip: rife/4.25",)
     assert find_network(None, tmp_path / "home").name == "rife/4.25"
     (folder / "RIFEv4.26_0921.zip").write_bytes(b"PK")
     with pytest.raises(WeightsFileError, match="RIFEv4.26_0921.zip"):
-        check_content("rife", folder)
+        RIFE.check(folder)
     own = tmp_path / "own"
     own.mkdir()
     write(own / "flownet.pkl", state_of("4.6"))
-    assert import_weights(own, "rife", tmp_path / "home2").downloaded
+    assert import_weights(own, RIFE, tmp_path / "home2").downloaded
     assert find_network(None, tmp_path / "home2").name == "rife/4.6"
 
 
@@ -189,10 +189,10 @@ def rife40(tmp_path_factory: pytest.TempPathFactory) -> Interpolator:
         return load_interpolator("rife/4.0")
     home = tmp_path_factory.mktemp("home")
     try:
-        folder = pull("rife40", home).folder
+        folder = pull(RIFE_40, home).folder
     except WeightsDownloadError as error:
         missing("RIFE", str(error))
-    [said] = check_content("rife40", folder)
+    [said] = RIFE_40.check(folder)
     assert said.startswith("flownet.pkl: rife/4.0; 94 tensors")
     return load_interpolator("rife/4.0", home=home)
 

@@ -15,23 +15,22 @@ from torch import nn
 
 from engines.ditto.dense_motion_core import DenseMotionCore
 from engines.ditto.fused_post_warp_decoder import FusedPostWarpDecoder
+from engines.ditto.hubert.engine import find_hubert_plan, read_hubert
 from engines.networks import build
 from engines.networks.ditto.decoder import SpadeDecoder
 from engines.networks.ditto.warp_network import WarpNetwork
 from engines.tensorrt import load as load_module
 from engines.tensorrt.build import BuildSettings, build_plan, profile_of
-from engines.tensorrt.catalogue import CATALOGUE, EngineSpec, spec_of
 from engines.tensorrt.errors import EngineBuildError, EngineExportError, TensorRtMissingError
 from engines.tensorrt.export import Graph, export
-from engines.tensorrt.hubert import find_hubert_plan, read_hubert
 from engines.tensorrt.library import Library, find_library
 from engines.tensorrt.load import EngineSettings, cached_plan, find_plan, load_or_build
-from engines.tensorrt.networks import network_of, random_weights
+from engines.tensorrt.spec import EngineSpec
 from engines.tensorrt.target import choose_target
 from engines.tensorrt.verify import compare
 from kernels.errors import InvalidInputError
 from tests.support.require import missing
-from tests.support.tensorrt import TINY, Tiny, elsewhere, real_library
+from tests.support.tensorrt import RECIPES, TINY, Tiny, elsewhere, real_library
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +48,10 @@ HEAVY = ("ditto/post_warp_decoder", "ditto/dense_motion_core")
 
 
 @pytest.mark.timeout(900)  # half a minute on a quiet core, many times that on a busy one
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", RECIPES)
 def test_every_engine_is_built(name: str, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the graph that it is built from computes the network."""
-    spec, module = spec_of(name), network_of(name, random_weights)
+    spec, module = RECIPES[name].spec, RECIPES[name].network()
     graphs: list[Graph] = []
 
     def export_and_keep(spec: EngineSpec, module: nn.Module) -> Graph:
@@ -79,7 +78,7 @@ def test_heavy_graphs_compute_their_networks() -> None:
         ("ditto/post_warp_decoder", FusedPostWarpDecoder(warp, decoder)),
         ("ditto/dense_motion_core", DenseMotionCore(warp.dense_motion_network, size=32)),
     ):
-        spec = spec_of(name)
+        spec = RECIPES[name].spec
         size = 16 if "decoder" in name else 32
         ports = tuple(replace(port, shape=tuple(size if n == 64 else n for n in port.shape)) for port in spec.inputs)
         small = replace(spec, inputs=ports)
@@ -201,16 +200,16 @@ def test_a_file_that_is_not_hubert_is_refused(library: Library, tmp_path: Path) 
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", RECIPES)
 def test_an_engine_runs_and_agrees(name: str, tmp_path: Path) -> None:
     """On a GPU that the installed library supports; also inside a CUDA graph."""
     try:
         choose_target(find_library(has_gpu=True))
     except TensorRtMissingError as error:
         pytest.skip(str(error))
-    module = network_of(name, random_weights)
-    runtime = load_or_build(name, module, settings=EngineSettings(folder=tmp_path))  # verifies
-    inputs = spec_of(name).random_inputs(2, device="cuda")
+    module = RECIPES[name].network()
+    runtime = load_or_build(RECIPES[name].spec, module, settings=EngineSettings(folder=tmp_path))  # verifies
+    inputs = RECIPES[name].spec.random_inputs(2, device="cuda")
     eager = runtime.run_all(*inputs)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

@@ -9,17 +9,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from engines.ditto.engine_modules import LmdmStep, PackedMotionExtractor, StepRuntimeLmdm, step_inputs, unpack_motion
 from engines.networks import build
 from engines.networks.lmdm import Lmdm
-from engines.tensorrt.catalogue import CATALOGUE, EngineSpec, Port, engine_names, spec_of
 from engines.tensorrt.errors import EngineExportError, UnknownEngineError
 from engines.tensorrt.export import OPSET, check_graph, export
 from engines.tensorrt.load import source_digest
-from engines.tensorrt.modules import LmdmStep, PackedMotionExtractor, in_type, step_inputs, unpack_motion
-from engines.tensorrt.networks import network_of, random_weights
+from engines.tensorrt.precision import in_type
+from engines.tensorrt.recipes import choose_recipes
+from engines.tensorrt.spec import EngineSpec, Port
 from kernels.errors import InvalidInputError
+from pipeline.inventory import engine_recipes
 from tests.support.require import missing
-from tests.support.tensorrt import TINY, Tiny
+from tests.support.tensorrt import RECIPES, TINY, Tiny
 
 try:
     import onnx
@@ -96,11 +98,11 @@ def test_a_newer_opset_is_refused() -> None:
         check_graph(TINY, model)
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", RECIPES)
 def test_example_inputs_fit_the_network(name: str) -> None:
     """Shapes only: on the meta device nothing is computed."""
-    spec = spec_of(name)
-    module = in_type(network_of(name, random_weights), spec.dtype).to("meta")
+    spec = RECIPES[name].spec
+    module = in_type(RECIPES[name].network(), spec.dtype).to("meta")
     out = module(*(value.to("meta") for value in spec.random_inputs(2)))
     outputs = (out,) if isinstance(out, Tensor) else tuple(out)
     assert len(outputs) == len(spec.outputs)
@@ -117,7 +119,7 @@ def test_lmdm_step_is_the_networks_denoising_step(one_thread: None) -> None:
         inputs = step_inputs(cache, 1)
         assert all(tensor.is_contiguous() for tensor in inputs)
         assert [tuple(tensor.shape) for tensor in inputs] == [
-            port.sized(2) for port in spec_of("ditto/lmdm_step").inputs[1:]
+            port.sized(2) for port in RECIPES["ditto/lmdm_step"].spec.inputs[1:]
         ]
         torch.testing.assert_close(LmdmStep(lmdm)(x, *inputs), lmdm.denoise(x, 1, cache), atol=2e-6, rtol=1e-5)
 
@@ -125,7 +127,6 @@ def test_lmdm_step_is_the_networks_denoising_step(one_thread: None) -> None:
 def test_the_sampling_loop_over_an_engine_is_the_sampler(one_thread: None) -> None:
     from engines.ditto.motion_sampler import MotionSampler
     from engines.runtimes.torch import TorchRuntime
-    from engines.tensorrt.adapters import StepRuntimeLmdm
 
     lmdm = build("mini/lmdm", guidance_weight=2.0)
     assert isinstance(lmdm, Lmdm)
@@ -149,8 +150,8 @@ def test_the_engine_s_sampler_takes_any_number_of_windows(monkeypatch: pytest.Mo
     lmdm = build("mini/lmdm", cond_dim=37, seq_frames=20, latent=64, heads=4, layers=2, guidance_weight=2.0)
     assert isinstance(lmdm, Lmdm)
 
-    def as_an_engine(name: str, module: nn.Module, *_: object) -> TorchRuntime:
-        assert name == "ditto/lmdm_step"
+    def as_an_engine(spec: EngineSpec, module: nn.Module, *_: object) -> TorchRuntime:
+        assert spec.name == "ditto/lmdm_step"
         return TorchRuntime(copy.deepcopy(module).half())
 
     monkeypatch.setattr(load, "load_or_build", as_an_engine)
@@ -187,9 +188,14 @@ def test_the_source_digest_follows_weights_options_and_spec() -> None:
 
 
 def test_names_stand_for_engines() -> None:
-    assert engine_names("rife/4.9") == tuple(f"rife/4.9/block{index}" for index in range(4))
-    assert "ditto/hubert" in engine_names("ditto") and set(CATALOGUE) < set(engine_names("all"))
-    with pytest.raises(UnknownEngineError, match="ditto"):
-        engine_names("rife/4")
-    with pytest.raises(UnknownEngineError):
-        network_of("ditto/nothing", random_weights)
+    every = engine_recipes()
+
+    def names(text: str) -> list[str]:
+        return [recipe.name for recipe in choose_recipes(text, every)]
+
+    assert names("rife/4.9") == [f"rife/4.9/block{index}" for index in range(4)]
+    assert "ditto/hubert" in names("ditto") and set(RECIPES) < set(names("all"))
+    assert names("ditto/hubert") == ["ditto/hubert"]
+    for unknown in ("rife/4", "ditto/nothing", ""):
+        with pytest.raises(UnknownEngineError, match="ditto"):
+            names(unknown)

@@ -14,11 +14,11 @@ import torch
 
 from engines.runtimes.protocol import Runtime
 from engines.tensorrt import load as load_module
-from engines.tensorrt.catalogue import EngineSpec, Gate
 from engines.tensorrt.errors import EngineOffError, EngineRunError
 from engines.tensorrt.library import Library
 from engines.tensorrt.load import EngineSettings, load_or_build
 from engines.tensorrt.runtime import TensorRtRuntime
+from engines.tensorrt.spec import EngineSpec, Gate
 from engines.tensorrt.target import Target
 from engines.tensorrt.verify import agreement, compare, verify, worst
 from kernels.errors import ShapeError
@@ -233,7 +233,6 @@ def prepared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     done: list[str] = []
     monkeypatch.setattr(load_module, "find_library", lambda flavour: library_of())
     monkeypatch.setattr(load_module, "choose_target", lambda library, device: Target("sm_90", "H200", True))
-    monkeypatch.setattr(load_module, "spec_of", lambda name: TINY)
 
     def export(spec: EngineSpec, module: torch.nn.Module) -> Any:
         done.append("export")
@@ -251,9 +250,9 @@ def prepared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 def test_an_engine_is_built_once_and_then_loaded(prepared: list[str], tmp_path: Path) -> None:
     settings = EngineSettings(folder=tmp_path, device="cpu")
     inputs = TINY.random_inputs(2)
-    load_or_build("test/tiny", Tiny(), inputs, settings)
+    load_or_build(TINY, Tiny(), inputs, settings)
     assert prepared == ["export", "build"]
-    load_or_build("test/tiny", Tiny(), inputs, settings)
+    load_or_build(TINY, Tiny(), inputs, settings)
     assert prepared == ["export", "build"]  # neither exported nor built again
 
 
@@ -262,5 +261,5 @@ def test_other_weights_are_another_engine_and_one_that_is_off_does_not_serve(
 ) -> None:
     settings = EngineSettings(folder=tmp_path, device="cpu")
     with pytest.raises(EngineOffError):
-        load_or_build("test/tiny", Tiny(gain=2.0), TINY.random_inputs(2), settings)  # the stand-in has gain 1
+        load_or_build(TINY, Tiny(gain=2.0), TINY.random_inputs(2), settings)  # the stand-in has gain 1
     assert prepared == ["export", "build"]

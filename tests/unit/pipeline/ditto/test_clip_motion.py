@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.ditto.formula import FILL, SALT
 from engines.ditto.config import DittoConfig
 from engines.motion_layout import MOTION_DIM
 from kernels.arrays import F32
@@ -26,7 +27,6 @@ from pipeline.ditto.motion_windows import WindowSettings
 from pipeline.ditto.speaker import Speaker
 from pipeline.stages import CarryError
 from pipeline.types import FeatureRows
-from tests.golden.support import FILL, SALT
 from tests.support.ditto_motion import FormulaModel, speaker
 from tests.support.whole_clip import WholeClipMotion
 from tests.unit.pipeline.ditto.test_stages import encode_all

@@ -16,12 +16,13 @@ from PIL import Image
 from scipy.io import wavfile
 from typer.testing import CliRunner
 
+from benchmarks.ditto.checkpoint_folder import write_folder
 from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
 from engines.ditto.config import load_config
 from engines.ditto.hubert.onnx import Hubert
 from engines.ditto.motion_sampler import MotionSampler
+from engines.ditto.weights import CHECKPOINTS
 from engines.runtimes.torch import TorchRuntime
-from engines.weights.content import check_content
 from engines.weights.home import FACE_DIR_ENV, HOME_ENV, weights_dir
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError
@@ -42,7 +43,6 @@ from pipeline.session.frames import clip_batches
 from pipeline.types import Avatar, FeatureRows, Nv12RectBatch
 from serve_app.cli.app import app
 from tests.support.ditto_avatar import drawn_face
-from tests.support.ditto_folder import write_folder
 from tests.support.faces import face_weights, presenter
 from tests.support.whole_clip import WholeClipMotion
 
@@ -217,5 +217,4 @@ def test_generate_local_speaks_with_the_family(home: Path, avatar: Avatar, tmp_p
 
 
 def test_the_content_check_loads_every_network(home: Path) -> None:
-    check_content("ditto", weights_dir("ditto", home))
-    check_content("face", home)
+    CHECKPOINTS.check(weights_dir("ditto", home))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.ditto.formula import FILL, SALT
 from engines.ditto.motion_sampler import session_noise
 from engines.motion_layout import EXP, MOTION_DIM
 from kernels.arrays import F32
@@ -21,7 +22,6 @@ from pipeline.ditto.motion_diffusion import (
 from pipeline.ditto.speaker import EYE_DIMS, Speaker
 from pipeline.stages import CarryError, MotionItem
 from pipeline.types import FeatureRows
-from tests.golden.support import FILL, SALT
 from tests.support.ditto_motion import FormulaModel, settings, silence, speaker, stage
 
 NO_ROWS = FeatureRows(np.zeros((0, 0), np.float32), 50, 0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.ditto.formula import FILL, SALT, filled
 from engines.ditto.config import DittoConfig
 from engines.motion_layout import MOTION_DIM
 from kernels.arrays import F32
@@ -18,7 +19,6 @@ from pipeline.ditto.renderer import DittoEngines, DittoRenderer
 from pipeline.session.overlap import DrawOrder
 from pipeline.stages import RenderRequest
 from pipeline.types import Avatar, CropBatch, MotionChunk, Nv12RectBatch
-from tests.golden.support import FILL, SALT, filled
 from tests.support.ditto_avatar import still_avatar, video_avatar
 
 CONTROLS = {"delta_yaw": 3, "alpha_pitch": 0.8, "alpha_exp": 0.9, "alpha_t": 1.1, "vad_alpha": 0.7, "alpha_scale": 1.02}

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.ditto.formula import FILL, SALT, filled
 from engines.ditto.config import DittoConfig
 from engines.motion_layout import MOTION_DIM
 from engines.weights.file import WeightsFileError
@@ -42,7 +43,7 @@ from pipeline.session.frames import clip_batches
 from pipeline.session.speech_motion import SpeechMotion
 from pipeline.stages import CarryError, RenderRequest
 from pipeline.types import AudioChunk, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
-from tests.golden.support import FILL, SALT, filled, motion_info
+from tests.golden.support import motion_info
 from tests.support.ditto_avatar import still_avatar, video_avatar
 from tests.support.ditto_motion import FormulaModel, settings, stage
 from tests.support.put_back import put_back

@@ -18,9 +18,9 @@ from pipeline.live.settings import LiveSettings
 from pipeline.mini.info import HOP_CHOICES
 from pipeline.mini.load import load_speech_stages
 from pipeline.mini.motion_diffusion import MotionCarry
+from pipeline.mini.presenter import default_avatar
 from pipeline.mini.renderer import Renderer
 from pipeline.mini.stages import LocalStages
-from pipeline.presenter import default_avatar
 from pipeline.stages import Carry, RenderRequest, StageInfo
 from pipeline.types import Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 from tests.support.live import FakeClock, LiveFakeStages, RecordingSink, settle

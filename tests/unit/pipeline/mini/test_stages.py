@@ -10,8 +10,8 @@ from engines.motion_layout import EXP
 from kernels.arrays import F32
 from pipeline.mini.load import load_speech_stages
 from pipeline.mini.motion_diffusion import initial_carry
+from pipeline.mini.presenter import default_avatar
 from pipeline.mini.renderer import Renderer
-from pipeline.presenter import default_avatar
 from pipeline.stages import RenderRequest
 from pipeline.types import Avatar, MotionChunk, Nv12RectBatch
 

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from kernels.arrays import F32, F64, U8
 from kernels.errors import InvalidInputError
 from pipeline.avatars.store import AvatarStore
+from pipeline.mini import presenter as avatar
+from pipeline.mini.presenter import default_avatar
 from pipeline.mini.registration import make_avatar
-from pipeline.presenter import PresenterDrawing, avatar, default_avatar, draw_presenter
+from pipeline.presenter.draw import PresenterDrawing, draw_presenter
 from pipeline.presenter.template import landmarks_on
 from tests.support.faces import face_mesh
 

@@ -22,8 +22,8 @@ from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.tail import Body, DittoTail, body_at
 from pipeline.media.audio_in import decode_audio
 from pipeline.mini.behaviour import MINI_BEHAVIOUR
+from pipeline.mini.presenter import default_avatar
 from pipeline.mini.stages import LocalStages
-from pipeline.presenter import default_avatar
 from pipeline.rife.local import LocalRife, MakeTail
 from pipeline.rife.stage import Rife
 from pipeline.session.clip_session import run_session

@@ -155,8 +155,8 @@ def test_probe_sees_a_network_that_answers_nonsense() -> None:
 
 
 def test_the_still_tail_is_the_renderer_s() -> None:
+    from pipeline.mini.presenter import default_avatar
     from pipeline.mini.renderer import Renderer
-    from pipeline.presenter import default_avatar
     from pipeline.stages import RenderRequest
     from pipeline.types import MotionChunk
 

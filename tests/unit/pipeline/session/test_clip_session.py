@@ -11,9 +11,9 @@ import pytest
 from kernels.arrays import F32
 from pipeline.config import SessionSettings, SilenceSettings
 from pipeline.mini.behaviour import MINI_BEHAVIOUR
+from pipeline.mini.idle_motion import idle_motion
 from pipeline.session.clip_session import rechunk, run_session, stride_two
 from pipeline.session.idle_fade import EXP_FADE_FRAMES, POSE_FADE_FRAMES, IdleFade
-from pipeline.session.idle_motion import idle_motion
 from pipeline.session.speech_motion import SpeechMotion
 from pipeline.types import AudioChunk, MotionChunk, Nv12RectBatch
 from tests.support.fake_stages import HOP, SPOKEN, FakeStages

@@ -20,7 +20,7 @@ from engines.weights.home import FACE_DIR_ENV, HOME_ENV
 from kernels.errors import InvalidInputError
 from pipeline.avatars.face_models import load_face_mesh
 from pipeline.avatars.store import AvatarStore, AvatarSummary, avatars_dir
-from pipeline.presenter import default_avatar
+from pipeline.mini.presenter import default_avatar
 from pipeline.session.local_job import LocalPipeline
 from pipeline.types import Avatar
 from serve_app.cli import console
@@ -100,7 +100,7 @@ def test_a_portrait_of_a_job_is_temporary_says_so_and_expires(
 ) -> None:
     made = default_avatar()
     monkeypatch.setattr("pipeline.avatars.face_models.load_face_mesh", lambda home: None)
-    monkeypatch.setattr("pipeline.session.local_job.register_file", lambda source, mesh, name: made)
+    monkeypatch.setattr("pipeline.mini.registration.register_file", lambda source, mesh, name, limits: made)
     pipeline = LocalPipeline(tmp_path)
     avatar: Avatar = temporary_presenter(pipeline, Path("me.jpg"), 3600.0)
     assert pipeline.store.used_at(avatar.avatar_id) is not None
@@ -146,7 +146,7 @@ def test_a_face_folder_without_models_is_not_answered_with_a_pull(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(FACE_DIR_ENV, str(tmp_path / "nosuch"))
-    monkeypatch.setattr("pipeline.session.local_job.pull", lambda *a: pytest.fail("nothing is pulled"))
+    monkeypatch.setattr("pipeline.avatars.face_models.pull", lambda *a: pytest.fail("nothing is pulled"))
     with pytest.raises(InvalidInputError, match=FACE_DIR_ENV) as caught:
         load_face_mesh(tmp_path)
     assert "nosuch" in str(caught.value)

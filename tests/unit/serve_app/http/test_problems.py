@@ -88,7 +88,7 @@ def test_every_error_that_a_route_can_meet_has_an_entry_with_a_sensible_status()
 
 
 def test_faults_of_ours_are_never_told_as_the_callers() -> None:
-    from pipeline.mini.audio_features import CarryError
+    from pipeline.stages import CarryError
 
     found = json.loads(problem_response(CarryError("carry", "row 3", "row 4"), "request-1", 5).body)
     assert (found["code"], found["status"]) == ("internal_error", 500) and "carry" not in json.dumps(found)

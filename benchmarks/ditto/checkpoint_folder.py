@@ -13,9 +13,9 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
+from benchmarks.ditto.formula import FILL, SALT, filled
 from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
 from engines.ditto.hubert.onnx import WINDOW_SAMPLES
-from tests.golden.support import FILL, SALT, filled
 
 
 def checkpoint(name: str, state: dict[str, Tensor]) -> dict[str, Any]:

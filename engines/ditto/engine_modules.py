@@ -1,19 +1,19 @@
-"""Networks as engines want them: plain tensors in, one tensor out where possible, every batch axis in its place."""
+"""Ditto's networks as TensorRT engines want them, and an engine in the place of the network that it replaces.
+
+Plain tensors go in, one tensor comes out where possible, and every batch axis is in its place.
+"""
 
 from __future__ import annotations
 
-import copy
+from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engines.networks.attention import Rotary
 from engines.networks.ditto.motion_extractor import MotionInfo
 from engines.networks.lmdm import ConditionCache, Lmdm
-from engines.networks.rife.blocks import FLOW_CHANNELS, IFBlock
-from kernels.errors import ShapeError
-from kernels.rife.flow_refine import local_mean
+from engines.runtimes.protocol import Runtime
+from kernels.errors import InvalidInputError, ShapeError
 
 MOTION_WIDTHS = (66, 66, 66, 3, 63, 1, 63)
 """Columns of a packed `MotionInfo`: pitch, yaw, roll, t, exp, scale, kp."""
@@ -97,51 +97,44 @@ def unpack_motion(packed: Tensor) -> MotionInfo:
     return MotionInfo(*torch.split(packed, list(MOTION_WIDTHS), dim=-1))
 
 
-class RifeBlockStep(nn.Module):
-    """One refinement block of IFNet without its warps: the flow's own arithmetic in float32, the convolutions in the module's type.
+class StepRuntimeLmdm(nn.Module):
+    """`Lmdm` whose denoising step is a runtime; the condition's share stays in torch.
+
+    It has what `engines.ditto.motion_sampler.MotionSampler` asks of its network.
 
     Args:
-        block: A block.
-        scale: It works at 1 / scale.
-        first: The first block gets no flow.
+        lmdm: Guided; encodes the condition.
+        step: Runs `LmdmStep`.
+        dtype: Type that the step takes the condition's share in; converted once per window.
+
+    Raises:
+        InvalidInputError: A network without guidance: the step has both branches.
     """
 
-    def __init__(self, block: IFBlock, scale: float, *, first: bool) -> None:
+    def __init__(self, lmdm: Lmdm, step: Runtime, dtype: torch.dtype = torch.float16) -> None:
         super().__init__()
-        self.block = block
-        self.scale = float(scale)
-        self.first = first
+        if lmdm.guidance_weight == 1.0:
+            raise InvalidInputError("guidance_weight", "1.0", "any other: the engine computes both branches")
+        self.lmdm = lmdm
+        self._step = step
+        self._dtype = dtype
 
-    def forward(self, x: Tensor, flow: Tensor | None = None) -> Tensor:
-        """Refine.
+    @property
+    def seq_frames(self) -> int:
+        """Frames of a window."""
+        return self.lmdm.seq_frames
 
-        Args:
-            x: (B, C, H, W), in the module's type: the warped pictures, encodings, time, logit and features.
-            flow: float32 (B, 4, H, W) in pixels; not for the first block.
+    @property
+    def motion_dim(self) -> int:
+        """Width of a motion vector."""
+        return self.lmdm.motion_dim
 
-        Returns:
-            float32 (B, 5 + carried, H, W): change of flow in pixels, logit, features.
-        """
-        small = self._resize(x, 1.0 / self.scale)
-        if flow is not None and not self.first:
-            small = torch.cat([small, (self._resize(flow, 1.0 / self.scale) / self.scale).to(x.dtype)], dim=1)
-        out = self.block.lastconv(self.block.convblock(self.block.conv0(small)))
-        wide = self._resize(local_mean(out.float(), self.block.window), self.scale)
-        last = FLOW_CHANNELS + 1 + self.block.carried
-        return torch.cat([wide[:, :FLOW_CHANNELS] * self.scale, wide[:, FLOW_CHANNELS:last]], dim=1)
+    def encode_condition(self, cond_frame: Tensor, cond: Tensor, timesteps: Tensor) -> ConditionCache:
+        """As `Lmdm.encode_condition`."""
+        cache = self.lmdm.encode_condition(cond_frame, cond, timesteps, guided=True)
+        shares = {name: getattr(cache, name).to(self._dtype) for name in ("frame_bias", "film", "keys", "values")}
+        return replace(cache, **shares)
 
-    @staticmethod
-    def _resize(x: Tensor, factor: float) -> Tensor:
-        if factor == 1.0:
-            return x
-        return F.interpolate(x, scale_factor=factor, mode="bilinear", align_corners=False)
-
-
-def in_type(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """A copy with floats in another type; rotation frequencies stay float32 (an angle in float16 is off by 0.04 at position 80)."""
-    made = copy.deepcopy(module).eval().requires_grad_(False)
-    kept = [(part, part.freqs.detach().clone()) for part in made.modules() if isinstance(part, Rotary)]
-    made = made.to(dtype)
-    for part, freqs in kept:
-        part.freqs = freqs
-    return made
+    def denoise(self, x: Tensor, step_index: int, cache: ConditionCache) -> Tensor:
+        """As `Lmdm.denoise`, by the engine."""
+        return self._step.run(x, *step_inputs(cache, step_index))

@@ -3,7 +3,7 @@ import torch
 
 from engines.mini.rig import mouth_gap
 from engines.motion_layout import unpack_motion
-from pipeline.session.idle_motion import idle_motion
+from pipeline.mini.idle_motion import idle_motion
 
 
 def test_mouth_is_closed_and_the_head_moves_a_little() -> None:

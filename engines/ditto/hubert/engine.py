@@ -16,22 +16,26 @@ import structlog
 import torch
 from torch import Tensor, nn
 
-from engines.ditto.checkpoints import HUBERT_FILE, ditto_folder
+from engines.ditto import FAMILY
+from engines.ditto.checkpoints import HUBERT_FILE, MISSING_FILE, ditto_folder
 from engines.ditto.hubert.onnx import INPUT_NAME, ROW_DIM, WINDOW_ROWS, WINDOW_SAMPLES
 from engines.ditto.onnx_model import OnnxModel
 from engines.runtimes.protocol import Runtime
 from engines.tensorrt.build import Progress, build_plan, profile_of
 from engines.tensorrt.cache import EngineCache, make_key
-from engines.tensorrt.catalogue import BATCH, HUBERT, MAX_BATCH, EngineSpec, Gate, Port
 from engines.tensorrt.errors import EngineExportError
 from engines.tensorrt.library import Library, find_library
 from engines.tensorrt.load import EngineSettings, Plan
+from engines.tensorrt.recipes import Kitchen
 from engines.tensorrt.runtime import TensorRtRuntime
+from engines.tensorrt.spec import BATCH, MAX_BATCH, EngineSpec, Gate, Port
 from engines.tensorrt.target import Target, choose_target
-from engines.tensorrt.verify import verify
+from engines.tensorrt.verify import Agreement, verify
+from engines.weights.file import WeightsFileError
 from kernels.arrays import F32
 from kernels.errors import ShapeError
 
+HUBERT: Final = f"{FAMILY}/hubert"
 _log = structlog.get_logger(__name__)
 _FLOAT32_OPERATORS: Final = ("LayerNormalization", "Softmax", "ReduceMean", "Pow", "Sqrt", "GroupNormalization")
 """Sums over many values: half precision ends at 65504."""
@@ -105,8 +109,11 @@ def load_hubert(folder: Path | None = None, settings: EngineSettings | None = No
         TensorRtMissingError, EngineExportError, EngineBuildError, EngineRunError, EngineCacheError, EngineOffError: As for
             `engines.tensorrt.load.load_or_build`.
     """
-    settings = settings or EngineSettings()
-    path = ditto_folder(folder) / HUBERT_FILE
+    return verified_hubert_engine(ditto_folder(folder) / HUBERT_FILE, settings or EngineSettings())[0]
+
+
+def verified_hubert_engine(path: Path, settings: EngineSettings) -> tuple[TensorRtRuntime, Agreement]:
+    """HuBERT's engine and how near it comes to its file; see `load_hubert` for errors."""
     library = find_library(settings.flavour)
     target = choose_target(library, device=torch.device(settings.device).index or 0)
     plan = find_hubert_plan(path, library, target, settings)
@@ -114,7 +121,35 @@ def load_hubert(folder: Path | None = None, settings: EngineSettings | None = No
     speech = torch.randn(1, WINDOW_SAMPLES, generator=torch.Generator().manual_seed(0)) * 0.1
     found = verify(plan.spec, runtime.run_all, OnnxReference(path), (speech,), settings.device)
     _log.info("engine ready", engine=HUBERT, library=library.flavour, target=str(target), agreement=str(found))
-    return runtime
+    return runtime, found
+
+
+class HubertRecipe:
+    """HuBERT as `liveanchor engine` sees it; its public ONNX file states the inputs, and there are no random weights."""
+
+    name = HUBERT
+    known_as: Final = {
+        "engine": HUBERT,
+        "type": "float16",
+        "batch": "as its file",
+        "what": "speech -> features, from its ONNX file; float32 in and out",
+    }
+
+    def plan(self, kitchen: Kitchen, progress: Progress) -> Plan:
+        """See `engines.tensorrt.recipes.Recipe`."""
+        path = self._file(kitchen)
+        return find_hubert_plan(path, kitchen.library, kitchen.target, kitchen.settings, progress)
+
+    def compare(self, kitchen: Kitchen) -> tuple[Agreement, bool] | None:
+        """See `engines.tensorrt.recipes.Recipe`; the engine is built where it is missing, and one that is off is an error."""
+        _, agreement = verified_hubert_engine(self._file(kitchen), kitchen.settings)
+        return agreement, True
+
+    def _file(self, kitchen: Kitchen) -> Path:
+        path = ditto_folder(kitchen.folder) / HUBERT_FILE
+        if not path.is_file():
+            raise WeightsFileError(str(path), "", MISSING_FILE)
+        return path
 
 
 class EngineHubert:
