@@ -193,7 +193,8 @@ def test_the_version_is_the_package_s() -> None:
 
 def test_being_told_to_end_leaves_nothing_half_written(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom pipeline import local\nimport serve_app.cli.app as cli\n"
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from pipeline.session import local_job as local\nimport serve_app.cli.app as cli\n"
         "def begin(self, *rest, **more):\n"
         "    from pipeline.config import EncoderSettings\n    from pipeline.media.encoder import VideoFormat\n"
         "    from pipeline.media.mp4 import PathMp4Writer\n"
