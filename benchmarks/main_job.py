@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from benchmarks.core.record import RESULTS_DIR, describe_run, write_records
+from benchmarks.core.record import write_records
+from benchmarks.core.run_info import RESULTS_DIR, describe_run
 from benchmarks.quality.main_job_run import SUITE, MainJob, Options, run_cases
 from engines.weights.home import face_weights_dir
 from kernels.errors import InvalidInputError, LiveAnchorError

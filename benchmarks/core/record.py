@@ -17,9 +17,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from benchmarks.core.run_info import RESULTS_DIR as RESULTS_DIR
-from benchmarks.core.run_info import RunInfo as RunInfo
-from benchmarks.core.run_info import describe_run as describe_run
+from benchmarks.core.run_info import RunInfo
 from kernels.errors import InvalidInputError
 
 RATIO_TOLERANCE = 0.01

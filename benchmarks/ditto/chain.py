@@ -17,15 +17,8 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from benchmarks.core.record import (
-    RESULTS_DIR,
-    BenchmarkRecord,
-    RunInfo,
-    describe_run,
-    format_table,
-    make_record,
-    write_records,
-)
+from benchmarks.core.record import BenchmarkRecord, format_table, make_record, write_records
+from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.ditto.chain_parts import Chain, make_chain, random_avatar
 from kernels.arrays import F32
 from pipeline.ditto.audio_features import DittoAudioFeatures

@@ -21,7 +21,8 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
-from benchmarks.core.record import describe_run, format_table, write_records
+from benchmarks.core.record import format_table, write_records
+from benchmarks.core.run_info import describe_run
 from benchmarks.ditto.crop_independent import SCALE, SHIFT, Difference, compare, compare_faces, records, summary
 from benchmarks.ditto.independent_landmarks import Dlib68, FaceApi68, FacePoints, Landmarker, Mtcnn5
 from benchmarks.ditto.landmark_faces import faces_of

@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.core.record import BenchmarkRecord, RunInfo, make_record
+from benchmarks.core.record import BenchmarkRecord, make_record
+from benchmarks.core.run_info import RunInfo
 from benchmarks.ditto.independent_landmarks import FacePoints, Landmarker
 from engines.face.mesh import FaceMesh
 from kernels.arrays import F32, F64, U8

@@ -20,15 +20,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.core.gpu_timing import between_events_ms
-from benchmarks.core.record import (
-    RESULTS_DIR,
-    BenchmarkRecord,
-    RunInfo,
-    describe_run,
-    format_table,
-    make_record,
-    write_records,
-)
+from benchmarks.core.record import BenchmarkRecord, format_table, make_record, write_records
+from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.ditto.reference_lmdm import ReferenceSampling
 from engines.ditto.fast.sampler import FastSampler
 from engines.ditto.motion_sampler import MotionSampler

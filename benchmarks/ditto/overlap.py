@@ -21,15 +21,8 @@ import numpy as np
 import torch
 
 from benchmarks.core.gpu_timing import between_events_ms
-from benchmarks.core.record import (
-    RESULTS_DIR,
-    BenchmarkRecord,
-    RunInfo,
-    describe_run,
-    format_table,
-    make_record,
-    write_records,
-)
+from benchmarks.core.record import BenchmarkRecord, format_table, make_record, write_records
+from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.ditto.chain_parts import CHUNK, VERSION, random_avatar
 from engines.ditto.config import DittoConfig
 from engines.ditto.render_runtime import SourceRuntime, compiled_runtime, example

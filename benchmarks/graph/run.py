@@ -26,15 +26,8 @@ import numpy as np
 from scipy.io import wavfile
 
 from benchmarks.core.process_memory import PeakMemory
-from benchmarks.core.record import (
-    RESULTS_DIR,
-    BenchmarkRecord,
-    RunInfo,
-    describe_run,
-    format_table,
-    make_record,
-    write_records,
-)
+from benchmarks.core.record import BenchmarkRecord, format_table, make_record, write_records
+from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.clock import frame_count

@@ -22,15 +22,8 @@ from typing import Any, Final
 import httpx
 import numpy as np
 
-from benchmarks.core.record import (
-    RESULTS_DIR,
-    BenchmarkRecord,
-    RunInfo,
-    describe_run,
-    format_table,
-    make_record,
-    write_records,
-)
+from benchmarks.core.record import BenchmarkRecord, format_table, make_record, write_records
+from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.graph.run import speech, wav_16
 from benchmarks.live.click_stages import clicking_voice
 from benchmarks.live.rig import (

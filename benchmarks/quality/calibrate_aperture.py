@@ -14,7 +14,8 @@ import cv2
 import numpy as np
 
 from benchmarks.core.decode import decode_rgb
-from benchmarks.core.record import RESULTS_DIR, describe_run, format_table, write_records
+from benchmarks.core.record import format_table, write_records
+from benchmarks.core.run_info import RESULTS_DIR, describe_run
 from benchmarks.quality.aperture import MOUTH_CORNER_LEFT, MOUTH_CORNER_RIGHT, aperture_of, face_mesh_meter
 from benchmarks.quality.calibration import (
     OPENINGS,

@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 import torch
 
-from benchmarks.core.record import BenchmarkRecord, RunInfo, make_record
+from benchmarks.core.record import BenchmarkRecord, make_record
+from benchmarks.core.run_info import RunInfo
 from benchmarks.quality.aperture import CLOSED_MARGIN, ApertureMeter, Apertures
 from benchmarks.quality.lip_sync import pearson
 from engines.mini.control_points import INDEX

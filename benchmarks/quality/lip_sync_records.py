@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.core.record import BenchmarkRecord, RunInfo, make_record
+from benchmarks.core.record import BenchmarkRecord, make_record
+from benchmarks.core.run_info import RunInfo
 from benchmarks.quality.lip_sync import (
     SpokenClip,
     best_lag,

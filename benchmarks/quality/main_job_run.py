@@ -10,7 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.core.record import BenchmarkRecord, RunInfo, format_table
+from benchmarks.core.record import BenchmarkRecord, format_table
+from benchmarks.core.run_info import RunInfo
 from benchmarks.quality.aperture import face_mesh_meter
 from benchmarks.quality.lip_sync import SpokenClip, closures, pooled_r
 from benchmarks.quality.speaking import Face, Meter, Sentence, ceiling_clips, rest_limit, spoken_clips

@@ -18,15 +18,8 @@ import numpy as np
 import torch
 
 from benchmarks.core.gpu_timing import between_events_ms
-from benchmarks.core.record import (
-    RESULTS_DIR,
-    BenchmarkRecord,
-    RunInfo,
-    describe_run,
-    format_table,
-    make_record,
-    write_records,
-)
+from benchmarks.core.record import BenchmarkRecord, format_table, make_record, write_records
+from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.quality.renderer_speed import talking_motion
 from engines.networks import build
 from pipeline.mini.load import load_speech_stages

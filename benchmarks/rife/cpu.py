@@ -17,15 +17,8 @@ from typing import Final
 import numpy as np
 import torch
 
-from benchmarks.core.record import (
-    RESULTS_DIR,
-    BenchmarkRecord,
-    RunInfo,
-    describe_run,
-    format_table,
-    make_record,
-    write_records,
-)
+from benchmarks.core.record import BenchmarkRecord, format_table, make_record, write_records
+from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.rife.run import SIZE, frames_of, network_of
 from engines.networks.rife.ifnet import IFNet
 from engines.rife import Interpolator

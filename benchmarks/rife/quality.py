@@ -26,15 +26,8 @@ from typing import Final
 import numpy as np
 
 from benchmarks.core.frame_similarity import IDENTICAL_DB, luma_of, psnr_db, ssim
-from benchmarks.core.record import (
-    RESULTS_DIR,
-    BenchmarkRecord,
-    RunInfo,
-    describe_run,
-    format_table,
-    make_record,
-    write_records,
-)
+from benchmarks.core.record import BenchmarkRecord, format_table, make_record, write_records
+from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.quality.local_face import LocalFace, portrait_face, presenter_face
 from engines.face.topology import LOWER_LIP_OUTER, UPPER_LIP_OUTER
 from engines.rife import Interpolator, load_interpolator

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.core.record import BenchmarkRecord, RunInfo, make_record
+from benchmarks.core.record import BenchmarkRecord, make_record
+from benchmarks.core.run_info import RunInfo
 from benchmarks.main_job import DEFAULT_OUT, command_line, main, parse
 from benchmarks.quality.main_job_run import CaseLeftOut, MainJob, Options, run_cases
 from kernels.errors import InvalidInputError

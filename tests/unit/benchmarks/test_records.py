@@ -7,16 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from benchmarks.core.record import (
-    RESULTS_DIR,
-    BenchmarkRecord,
-    RunInfo,
-    describe_run,
-    format_table,
-    make_record,
-    read_records,
-    write_records,
-)
+from benchmarks.core.record import BenchmarkRecord, format_table, make_record, read_records, write_records
+from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from kernels.errors import InvalidInputError
 
 RUN = RunInfo(

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.core.record import RunInfo
+from benchmarks.core.run_info import RunInfo
 from benchmarks.ditto import crop as ditto_crop
 from benchmarks.ditto.crop_independent import SCALE, SHIFT, compare, compare_faces, records, square_for, summary
 from benchmarks.ditto.independent_landmarks import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.core.record import RunInfo
+from benchmarks.core.run_info import RunInfo
 from benchmarks.quality.aperture import Apertures, NoFaceError
 from benchmarks.quality.calibration import (
     OPENINGS,

@@ -6,7 +6,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from benchmarks.core.record import RunInfo
+from benchmarks.core.run_info import RunInfo
 from benchmarks.quality.aperture import Apertures, NoFaceError
 from benchmarks.quality.lip_sync import Span
 from benchmarks.quality.lip_sync_records import closures_record, correlation_record, lag_record, silence_record

@@ -7,7 +7,7 @@ from datetime import date
 import numpy as np
 import torch
 
-from benchmarks.core.record import RunInfo
+from benchmarks.core.run_info import RunInfo
 from benchmarks.rife import cpu as rife_cpu
 from benchmarks.rife import run as rife
 from engines.networks import build
