@@ -1,1 +1,1 @@
-"""Ray Serve shims: batching, placement, deadlines, retries and metrics around the stages of `pipeline`. No algorithm lives here."""
+"""Ray Serve: `graph` puts stages on replicas; `host` keeps file jobs, live sessions and avatars in `SessionHost`."""

@@ -1,4 +1,6 @@
-"""Everything in which we change how aiortc 1.16 and aioice 0.13 behave, and why. Nothing else touches their private names.
+"""Everything in which we change how aiortc 1.16 and aioice 0.13 behave, and why, with `gathering` as a part of it.
+
+Outside these two files one private name is read, never set: the codecs that a transceiver has agreed on, in `peer`.
 
 Process-wide, by `apply_patches()`:
 * A dead peer is noticed after five failed consent checks, one a second, about 5 s, instead of 30 s (RFC 7675).

@@ -21,7 +21,7 @@ from serve_app.cli.app import app
 from tests.support.faces import face_weights
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
 
 def blocks(document: Path, language: str) -> list[str]:
@@ -86,3 +86,7 @@ def test_curl_in_the_documents_notices_errors() -> None:
 def test_links_lead_to_files(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
         assert (document.parent / target).exists(), target
+
+
+def test_the_readme_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 140
