@@ -16,8 +16,8 @@ from pipeline.live.lip_delay import LipDelay
 from pipeline.live.mic_voice import MicVoice
 from pipeline.live.microphone import Microphone
 from pipeline.live.speech_queue import SOFT, SpeechQueue, Utterance
-from pipeline.live.speech_scan import SpeechScan
 from pipeline.live.timeline import Timeline
+from pipeline.session.speech_scan import SpeechScan
 from pipeline.types import SAMPLES_PER_FRAME
 
 FADE_OUT: Final = samples_of_ms(10)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from pipeline.live.deadlines import PREROLL_FRAMES, Cadence
 from pipeline.live.grid import MediaGrid, samples_of_ms
 from pipeline.live.microphone import Microphone
-from pipeline.live.performer import PREROLL_FRAMES, Cadence
 from pipeline.live.settings import LiveSettings
 from pipeline.live.speech_queue import LeadTimes
 from pipeline.live.stage_meter import MeteredStages

@@ -10,7 +10,7 @@ from kernels.arrays import F32
 from pipeline.live.grid import samples_of_ms
 from pipeline.live.microphone import Microphone
 from pipeline.live.speech_queue import Utterance
-from pipeline.live.speech_scan import SpeechScan, SpokenSpan
+from pipeline.session.speech_scan import SpeechScan, SpokenSpan
 
 QUIET_AFTER_CUT: Final = samples_of_ms(200)
 LONGEST_MUTE: Final = samples_of_ms(2000)

@@ -14,6 +14,7 @@ from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.config import SessionSettings
 from pipeline.live.contracts import Drive, EndReason, LiveClock, LiveSink, LiveState, VideoTick
+from pipeline.live.deadlines import Deadlines
 from pipeline.live.driving_voice import RATE_WINDOW_S, DrivingVoice
 from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.lifetime import Lifetime
@@ -22,11 +23,12 @@ from pipeline.live.performer import Performer
 from pipeline.live.picture_shelf import PictureShelf
 from pipeline.live.settings import LiveSettings
 from pipeline.live.speaking_state import SpeakingState
-from pipeline.live.speech_scan import SpeechScan
 from pipeline.live.stage_meter import MeteredStages
 from pipeline.live.stats import Interruption, LiveStats
 from pipeline.live.timeline import Timeline
 from pipeline.session.behaviour import MotionBehaviour, behaviour_of
+from pipeline.session.motion_maker import Opening
+from pipeline.session.speech_scan import SpeechScan
 from pipeline.stages import Stages
 from pipeline.types import SAMPLE_RATE_HZ, Avatar, Nv12Rect
 
@@ -100,18 +102,9 @@ class LiveSession:
         self._shelf = PictureShelf(
             self._stages, avatar.avatar_id, picture, chunk_frames, self._grid, self._now, self._wake
         )
-        self._performer = Performer(
-            self._stages,
-            self._loop,
-            behaviour,
-            timeline,
-            scan,
-            self._shelf,
-            self._delay.cadence,
-            seed,
-            lambda: self._voice.more_may_come,
-            self._now,
-        )
+        deadlines = Deadlines(self._stages, self._delay.cadence, timeline, lambda: self._voice.more_may_come, self._now)
+        opening = Opening(behaviour, self._stages, seed, hop)
+        self._performer = Performer(self._stages, self._loop, opening, timeline, scan, self._shelf, deadlines)
         self._speaking = SpeakingState(session_id, sink.event, lambda: self._grid.pts_s(self._tick_number))
         self._life = Lifetime(clock, settings.connect_timeout_s)
         self._begun: float | None = None
@@ -299,11 +292,10 @@ class LiveSession:
         if self._stages.waiting_s > _CALL_RESERVE * self._settings.stage_call_s:
             self._stages.stalled("stalled")
             self._performer.restart()
-        worker = self._performer.worker
         if self._stages.failing_s > DEAD_AFTER_S:
             self._fail("a stage of the pipeline does not answer")
-        elif worker is not None and worker.done() and not worker.cancelled():
-            self._fail(f"the session broke: {type(worker.exception()).__name__}")
+        elif (fault := self._performer.fault) is not None:
+            self._fail(f"the session broke: {type(fault).__name__}")
 
     def _fail(self, detail: str) -> None:
         if self._life.reason is None:

@@ -41,7 +41,7 @@ class MeteredStages:
         self._running: dict[int, float] = {}
         self._failing: dict[str, tuple[float, float]] = {}
         self._number = 0
-        self._chain_calls = -1
+        self._answers = self._chain_answers = 0
         self._chain_s = 0.0
         self.calls: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
@@ -91,9 +91,8 @@ class MeteredStages:
 
         One stall says nothing.
         """
-        made = sum(self.calls.values())
-        if made != self._chain_calls:
-            self._chain_calls = made
+        if self._answers != self._chain_answers:
+            self._chain_answers = self._answers
             recent = [list(times)[-_RECENT:] for stage in _CHAIN if (times := self._times.get(stage))]
             self._chain_s = float(sum(np.percentile(times, 75) for times in recent))
         return self._chain_s
@@ -118,6 +117,7 @@ class MeteredStages:
         finally:
             del self._running[number]
         self._failing.pop(stage, None)
+        self._answers += 1
         self._times.setdefault(stage, deque(maxlen=_KEPT)).append(self._clock.now() - begun)
         return result
 

@@ -26,7 +26,7 @@ class PcmBuffer:
         """Add samples, float32 (n,), at `end`."""
         self._samples = np.concatenate([self._samples, pcm])
 
-    def window(self, start: int, length: int) -> F32:
+    def read(self, start: int, length: int) -> F32:
         """A private copy of samples start .. start + length, float32 (length,), silence where there are none.
 
         Raises:

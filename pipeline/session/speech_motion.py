@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,22 +10,22 @@ from kernels.arrays import F32
 from pipeline.clock import motion_frame_count
 from pipeline.config import SilenceSettings
 from pipeline.session.behaviour import MotionBehaviour
-from pipeline.session.idle_fade import IdleFade
+from pipeline.session.motion_maker import MotionMaker, Opening
+from pipeline.session.motion_score import MotionScore
 from pipeline.session.pcm_buffer import PcmBuffer
-from pipeline.session.silence import SilenceGate, frame_rms
-from pipeline.session.spoken_motion import SpokenMotion, set_up, window_of
-from pipeline.stages import Carry, Stages
+from pipeline.session.planner import Doing, Frames, Planner, Turn, file_rules
+from pipeline.session.speech_scan import SpeechScan
+from pipeline.stages import Stages
 from pipeline.types import SAMPLES_PER_FRAME, AudioChunk, MotionChunk
 
 
 class SpeechMotion:
-    """One session's way from samples to motion.
+    """The way of one clip from samples to motion, without deadlines.
 
     Args:
         stages: The neural stages.
         settings: When a frame counts as speech.
         seed: Head motion, blinks and idle motion are functions of it and of the frame index.
-        epoch: Travels with the carries.
         behaviour: How the avatar's family idles and begins to speak.
 
     Attributes:
@@ -34,31 +33,15 @@ class SpeechMotion:
         idle_hops: Hops that cost no neural call.
     """
 
-    def __init__(
-        self,
-        stages: Stages,
-        settings: SilenceSettings,
-        seed: int,
-        epoch: int = 0,
-        *,
-        behaviour: MotionBehaviour,
-    ) -> None:
-        self._behaviour = behaviour
-        self._stages = stages
+    def __init__(self, stages: Stages, settings: SilenceSettings, seed: int, *, behaviour: MotionBehaviour) -> None:
         self._info = stages.info
-        self._gate = SilenceGate(settings)
-        self._seed = seed
-        self._epoch = epoch
         self._buffer = PcmBuffer()
-        self._total_samples: int | None = None
-        self._hop = 0
-        self._gated_frames = 0
-        self._speech = np.zeros(0, np.bool_)
-        self._history: F32 = behaviour.idle(seed, -self._info.history_frames, self._info.history_frames)
-        self._prepared: Carry | None = None
-        self._spoken: SpokenMotion | None = None
-        self._fade: IdleFade | None = None
-        self._was_speaking: bool | None = None
+        self._scan = SpeechScan(self._buffer, settings)
+        self._planner = Planner(file_rules(stages.info))
+        self._score = MotionScore(lambda first, count: behaviour.idle(seed, first, count))
+        self._opening = Opening(behaviour, stages, seed, stages.info.hop_frames)
+        self._maker = MotionMaker(stages, self._opening, self._score, self._buffer)
+        self._breaks = True
         self.neural_hops = 0
         self.idle_hops = 0
 
@@ -67,66 +50,47 @@ class SpeechMotion:
 
         The first frame of all, of speech and of silence is flagged (`MotionChunk.hold`).
         """
-        begin = self._behaviour.start(self._seed, self._history, 0, self._epoch, None)
-        self._prepared = await set_up(self._stages, begin)
+        history = self._opening.history_frames
+        self._score.keep(self._score.idle(-history, history), -history)
+        await self._opening.set_up(self._score.before(0, history), epoch=0)
         async for chunk in source:
             self._buffer.append(chunk.pcm)
             while self._hop_is_complete():
                 yield await self._next_hop()
-        self._total_samples = self._buffer.end
-        frames = motion_frame_count(self._total_samples)
-        while (left := frames - self._hop * self._info.hop_frames) > 0:
+        frames = motion_frame_count(self._buffer.end)
+        while (left := frames - self._planner.next) > 0:
             chunk_out = await self._next_hop()
             hold = None if chunk_out.hold is None else chunk_out.hold[:left]
             yield MotionChunk(chunk_out.motion[:left], chunk_out.first_frame, hold)
 
-    @property
-    def _hop_samples(self) -> int:
-        return self._info.hop_frames * SAMPLES_PER_FRAME
-
     def _hop_is_complete(self) -> bool:
         ahead = max(self._info.lookahead_samples, self._info.lookahead_frames * SAMPLES_PER_FRAME)
-        return self._buffer.end >= (self._hop + 1) * self._hop_samples + ahead
+        return self._buffer.end >= (self._planner.next + self._info.hop_frames) * SAMPLES_PER_FRAME + ahead
 
     async def _next_hop(self) -> MotionChunk:
-        first_frame = self._hop * self._info.hop_frames
-        speaking = self._someone_speaks()
-        chunk = await (self._spoken_hop(first_frame) if speaking else self._idle_hop(first_frame))
-        if speaking != self._was_speaking:  # the edge of silence, and the very first frame
-            chunk = replace(chunk, hold=np.arange(len(chunk.motion)) == 0)
-            self._was_speaking = speaking
-        self._history = np.concatenate([self._history, chunk.motion])[-self._info.history_frames :]
-        self._hop += 1
-        self._buffer.discard_before(self._hop * self._hop_samples - self._info.context_samples)
-        return chunk
+        step = self._decide()
+        motion = await self._maker.make(step)
+        self.neural_hops += step.doing is Doing.SPEECH
+        self.idle_hops += step.doing is not Doing.SPEECH
+        self._planner = self._planner.after(step)
+        self._score.keep(motion, step.first)
+        self._buffer.discard_before(self._planner.next * SAMPLES_PER_FRAME - self._info.context_samples)
+        return MotionChunk(motion, step.first, self._hold(motion))
 
-    def _someone_speaks(self) -> bool:
-        """Whether any frame of this hop or of its look-ahead counts as speech."""
-        frames = self._info.hop_frames + self._info.lookahead_frames
-        known = len(self._speech)
-        start = self._gated_frames * SAMPLES_PER_FRAME
-        fresh = self._buffer.window(start, (frames - known) * SAMPLES_PER_FRAME)
-        speech, self._gate = self._gate.step(frame_rms(fresh))
-        self._gated_frames += frames - known
-        decided = np.concatenate([self._speech, speech])
-        self._speech = decided[self._info.hop_frames :]
-        return bool(decided.any())
+    def _decide(self) -> Frames:
+        """The next frames to make; turns on the way there are taken."""
+        self._scan.look(self._planner.needed, 0)
+        while not isinstance(step := self._planner.step(self._scan, self._planner.next, self._planner.next), Frames):
+            if step is None:
+                raise RuntimeError("the rules of a file leave no idle frame to others")
+            self._turn(step)
+        return step
 
-    async def _spoken_hop(self, first_frame: int) -> MotionChunk:
-        if self._spoken is None:
-            carry = self._behaviour.start(self._seed, self._history, first_frame, self._epoch, self._prepared)
-            self._spoken = SpokenMotion(self._stages, carry)
-        window = self._buffer.window(*window_of(self._info, first_frame, self._info.hop_frames))
-        chunk = await self._spoken.hop(window, first_frame)
-        self._fade = None
-        self.neural_hops += 1
-        return chunk
+    def _turn(self, turn: Turn) -> None:
+        self._breaks |= turn.to is not Doing.IDLE  # a fade ends in idle motion: nothing breaks there
+        self._maker.turn(turn)
+        self._planner = self._planner.after(turn)
 
-    async def _idle_hop(self, first_frame: int) -> MotionChunk:
-        idle = self._behaviour.idle(self._seed, first_frame - 1, self._info.hop_frames + 1)
-        if self._spoken is not None:
-            self._fade = IdleFade.from_pose(self._history[-1], idle[0], first_frame)
-            self._spoken = None
-        self.idle_hops += 1
-        motion = idle[1:] if self._fade is None else self._fade.apply(idle[1:], first_frame)
-        return MotionChunk(motion, first_frame)
+    def _hold(self, motion: F32) -> np.ndarray | None:
+        breaks, self._breaks = self._breaks, False
+        return np.arange(len(motion)) == 0 if breaks else None

@@ -1,17 +1,30 @@
-"""Where on the timeline somebody speaks, frame by frame and in order; samples that come later are looked at again."""
+"""Which frames count as speech, decided in order by the silence gate; where samples come later, frames are decided again."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
+from kernels.arrays import F32
 from pipeline.config import SilenceSettings
-from pipeline.live.timeline import Timeline
 from pipeline.session.silence import SilenceGate, frame_rms
 from pipeline.types import SAMPLES_PER_FRAME
 
 _KEPT: Final = 64
+
+
+class GrowingSamples(Protocol):
+    """Samples by their position, of which more come."""
+
+    @property
+    def end(self) -> int:
+        """Position after the last sample that came."""
+        ...
+
+    def read(self, start: int, length: int) -> F32:
+        """A private copy of samples start .. start + length, silence where there are none."""
+        ...
 
 
 @dataclass
@@ -30,18 +43,18 @@ class SpokenSpan:
 
 
 class SpeechScan:
-    """The silence gate over a timeline.
+    """The silence gate over samples; `pipeline.session.planner.Heard` for a planner.
 
     Args:
-        timeline: What will be heard.
+        samples: What is heard: a file's samples, or the timeline of a live session.
         settings: When a frame counts as speech.
 
     Attributes:
-        spans: Stretches of speech that nobody has taken yet, oldest first.
+        spans: Stretches of speech that were not taken yet, oldest first.
     """
 
-    def __init__(self, timeline: Timeline, settings: SilenceSettings) -> None:
-        self._timeline = timeline
+    def __init__(self, samples: GrowingSamples, settings: SilenceSettings) -> None:
+        self._samples = samples
         self._settings = settings
         self._gate = SilenceGate(settings)
         self._gates: deque[tuple[int, SilenceGate]] = deque(maxlen=_KEPT)
@@ -70,7 +83,7 @@ class SpeechScan:
         count = until_frame - self._next
         if count <= 0:
             return
-        energy = frame_rms(self._timeline.read(self._next * SAMPLES_PER_FRAME, count * SAMPLES_PER_FRAME))
+        energy = frame_rms(self._samples.read(self._next * SAMPLES_PER_FRAME, count * SAMPLES_PER_FRAME))
         for frame in range(self._next, until_frame):
             self._gates.append((frame, self._gate))
             speaking = self._gate.speaking
@@ -95,18 +108,18 @@ class SpeechScan:
         return any(from_frame <= frame < until_frame for frame in self._speech)
 
     def reset(self, at_frame: int) -> None:
-        """Whoever spoke is cut off; go on at `at_frame`."""
+        """Speech is cut off; go on at `at_frame`."""
         if self.spans and self.spans[-1].end is None:
             self.spans[-1].end = at_frame * SAMPLES_PER_FRAME
         self._gate = SilenceGate(self._settings)
         self._gates.clear()
         self._speech.clear()
         self._next = at_frame
-        self._seen_end = self._timeline.end
+        self._seen_end = self._samples.end
 
     def _look_again(self) -> None:
         """Samples came where silence had been assumed: forget what was decided there."""
-        fresh, self._seen_end = self._seen_end // SAMPLES_PER_FRAME, self._timeline.end
+        fresh, self._seen_end = self._seen_end // SAMPLES_PER_FRAME, self._samples.end
         if self._seen_end <= fresh * SAMPLES_PER_FRAME or fresh >= self._next:
             return
         while self._gates and self._gates[-1][0] >= fresh:

@@ -1,0 +1,130 @@
+"""When the next piece of a live session's motion is due: not too early, not too late, and not again at once after a failure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.live.grid import frame_from, frame_of, samples_of_ms
+from pipeline.live.stage_meter import MeteredStages
+from pipeline.live.timeline import Timeline
+from pipeline.session.planner import Rules
+from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
+
+PREROLL_FRAMES: Final = 3
+"""The mouth begins to move before the sound: as many frames as the encoder's look-ahead touches."""
+LONGEST_HOLD_S: Final = 1.0
+"""Nothing is waited for longer than this: a picture is held no longer, and stages are trusted to answer by then."""
+_AHEAD: Final = samples_of_ms(400)
+"""Motion is made at most so far ahead of the media clock, so that an interruption wastes little."""
+_FADE_AHEAD: Final = samples_of_ms(240)
+_LATE: Final = samples_of_ms(200)
+"""Speech that is further behind than this starts anew at the present."""
+_BACK_OFF: Final = samples_of_ms(200)
+_FADE_CHUNK: Final = 4
+_HOLD_AT_INTERRUPTION: Final = (2, 6)
+"""Frames that a picture is held at an interruption, at least and at most, until the way back is drawn."""
+
+
+@dataclass(frozen=True)
+class Cadence:
+    """How speech is cut into work.
+
+    Attributes:
+        hop_frames: New frames per motion window.
+        gate_frames: Whole frames after a hop that decide whether someone speaks.
+        margin: Samples of time kept for computing.
+    """
+
+    hop_frames: int
+    gate_frames: int
+    margin: int
+
+
+class Deadlines:
+    """Compares the work of one session with its media clock.
+
+    Args:
+        stages: Say how long they take, and how far they look ahead.
+        cadence: How speech is cut.
+        timeline: What will be heard.
+        more_may_come: Whether samples may still be written where the timeline ends now.
+        now: Position of the media clock in samples.
+    """
+
+    def __init__(
+        self,
+        stages: MeteredStages,
+        cadence: Cadence,
+        timeline: Timeline,
+        more_may_come: Callable[[], bool],
+        now: Callable[[], int],
+    ) -> None:
+        self._stages = stages
+        self._cadence = cadence
+        self._timeline = timeline
+        self._more_may_come = more_may_come
+        self._now = now
+        self._retry_at = 0
+
+    @property
+    def rules(self) -> Rules:
+        """The planner's rules: speech begins at any frame, a little before its sound, and idle frames are the loop's."""
+        cadence = self._cadence
+        return Rules(cadence.hop_frames, cadence.gate_frames, grid=1, ahead=PREROLL_FRAMES, idle=0, fade=_FADE_CHUNK)
+
+    @property
+    def present(self) -> int:
+        """The frame that is shown now."""
+        return frame_of(self._now())
+
+    @property
+    def written(self) -> int:
+        """Whole frames of which it is written what will be heard."""
+        return frame_of(self._timeline.end)
+
+    @property
+    def soonest(self) -> int:
+        """The first frame that can still be drawn in time."""
+        chain = int(min(self._stages.chain_s(), LONGEST_HOLD_S) * SAMPLE_RATE_HZ)
+        return frame_from(self._now() + max(chain, SAMPLES_PER_FRAME))
+
+    @property
+    def way_back_frames(self) -> int:
+        """Frames that a picture is held at an interruption, until the way back into the loop is drawn."""
+        least, most = _HOLD_AT_INTERRUPTION
+        return min(max(math.ceil(self._stages.chain_s() * MOTION_FPS), least), most)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a failure was so recent that no stage is called yet."""
+        return self._now() < self._retry_at
+
+    def back_off(self) -> None:
+        """A stage failed: call none for a while."""
+        self._retry_at = self._now() + _BACK_OFF
+
+    def missed(self, frame: int) -> bool:
+        """Whether speech that goes on at a frame is too far behind."""
+        return frame * SAMPLES_PER_FRAME < self._now() - _LATE
+
+    def speech_is_due(self, frame: int) -> bool:
+        """Whether the hop of speech from a frame on is to be made now: all of it is here, or time presses."""
+        start, now = frame * SAMPLES_PER_FRAME, self._now()
+        if start > now + _AHEAD:
+            return False
+        cadence = self._cadence
+        ahead = max(self._stages.info.lookahead_samples, cadence.gate_frames * SAMPLES_PER_FRAME)
+        here = self._known(now) >= start + cadence.hop_frames * SAMPLES_PER_FRAME + ahead
+        return here or now + cadence.margin // 2 >= start
+
+    def fade_is_due(self, frame: int) -> bool:
+        """Whether the frames of a fade from `frame` on are to be made now."""
+        return frame * SAMPLES_PER_FRAME <= self._now() + _FADE_AHEAD
+
+    def _known(self, now: int) -> int:
+        """Position up to which it is certain what will be heard."""
+        end = self._timeline.end
+        return end if self._more_may_come() else max(end, now + 2 * SAMPLE_RATE_HZ)

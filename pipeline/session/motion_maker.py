@@ -1,0 +1,113 @@
+"""Makes the motion that a planner asks for: speech out of the pose that is shown, the fade back, and idle motion."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kernels.arrays import F32
+from pipeline.session.behaviour import MotionBehaviour
+from pipeline.session.idle_fade import IdleFade
+from pipeline.session.motion_score import MotionScore
+from pipeline.session.planner import Doing, Frames, Turn
+from pipeline.session.spoken_motion import SpokenMotion, set_up, window_of
+from pipeline.stages import Carry, Stages
+
+
+class Samples(Protocol):
+    """Samples of speech by their position."""
+
+    def read(self, start: int, length: int) -> F32:
+        """A private copy of samples start .. start + length, silence where there are none."""
+        ...
+
+
+class Opening:
+    """How a stretch of speech begins.
+
+    Args:
+        behaviour: How faces of the avatar's family begin to speak.
+        stages: Say how much past motion a window wants; do what can be done before the first sample.
+        seed: Session seed.
+        hop_frames: One of `StageInfo.hop_choices`, or the stage's own hop.
+    """
+
+    def __init__(self, behaviour: MotionBehaviour, stages: Stages, seed: int, hop_frames: int) -> None:
+        info = stages.info
+        self._behaviour = behaviour
+        self._stages = stages
+        self._seed = seed
+        self._chosen_hop = 0 if hop_frames == info.hop_frames else hop_frames
+        self._prepared: Carry | None = None
+        self.history_frames = info.history_frames + info.hop_frames - hop_frames
+        """Frames of past motion that speech begins from."""
+
+    async def set_up(self, history: F32, epoch: int) -> None:
+        """Do before the first sample what does not depend on samples; once, and only where the family has a set-up.
+
+        Args:
+            history: float32 (history_frames, 265), motion shown so far.
+            epoch: Session epoch.
+
+        Raises:
+            LiveAnchorError: The stage failed; the first call of speech does it then.
+        """
+        if self._stages.info.sets_up and self._prepared is None:
+            carry = self._behaviour.start(self._seed, history, 0, epoch, None, self._chosen_hop)
+            self._prepared = await set_up(self._stages, carry)
+
+    def carry(self, history: F32, first_frame: int, epoch: int) -> Carry:
+        """The carry of speech whose first frame is `first_frame`, out of `history` (history_frames, 265)."""
+        return self._behaviour.start(self._seed, history, first_frame, epoch, self._prepared, self._chosen_hop)
+
+
+class MotionMaker:
+    """Makes motion step by step.
+
+    Args:
+        stages: The neural stages.
+        opening: How speech begins.
+        score: Motion so far, and idle motion.
+        samples: What is heard.
+
+    Attributes:
+        epoch: Session epoch; travels with the carries.
+    """
+
+    def __init__(self, stages: Stages, opening: Opening, score: MotionScore, samples: Samples) -> None:
+        self._stages = stages
+        self._opening = opening
+        self._score = score
+        self._samples = samples
+        self._spoken: SpokenMotion | None = None
+        self._fade: IdleFade | None = None
+        self.epoch = 0
+
+    def turn(self, turn: Turn) -> None:
+        """Something else begins; a fade begins with the pose of the frame before."""
+        self._spoken = self._fade = None
+        if turn.to is Doing.FADE:
+            last = turn.first - 1
+            self._fade = IdleFade.from_pose(self._score.at(last), self._score.idle(last, 1)[0], turn.first)
+
+    def begin_anew(self) -> None:
+        """The next frames of speech begin from the pose that is shown before them: what went before is lost."""
+        self._spoken = None
+
+    async def make(self, frames: Frames) -> F32:
+        """Motion (n, 265) of the next frames.
+
+        Raises:
+            LiveAnchorError: A stage failed.
+        """
+        if frames.doing is Doing.SPEECH:
+            return await self._speak(frames)
+        idle = self._score.idle(frames.first, frames.count)
+        return idle if self._fade is None else self._fade.apply(idle, frames.first)
+
+    async def _speak(self, frames: Frames) -> F32:
+        if self._spoken is None:
+            history = self._score.before(frames.first, self._opening.history_frames)
+            self._spoken = SpokenMotion(self._stages, self._opening.carry(history, frames.first, self.epoch))
+        window = self._samples.read(*window_of(self._stages.info, frames.first, frames.count))
+        chunk = await self._spoken.hop(window, frames.first)
+        return chunk.motion
