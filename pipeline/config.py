@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from decimal import Decimal
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
 
 from kernels.errors import InvalidInputError
 from pipeline.clock import SUPPORTED_FPS, check_fps
+from pipeline.numbers import exact_number
 
 
 class Settings(BaseModel):
-    """Base of all settings: frozen, and an unknown key is an error that names it."""
+    """Base of all settings: frozen, an unknown key is an error that names it, and numbers may be spelled in any way."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_numbers(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        return {name: _plain(value) if _takes_number(cls, name) else value for name, value in values.items()}
+
+
+def _takes_number(settings: type[Settings], name: object) -> bool:
+    field = settings.model_fields.get(str(name))
+    return field is not None and _holds_number(field.annotation)
+
+
+def _holds_number(annotation: Any) -> bool:
+    """Whether a type is that of numbers or flags, or a choice of some."""
+    if annotation in (int, float, bool):
+        return True
+    if get_origin(annotation) is Literal:
+        return all(isinstance(one, int) for one in get_args(annotation))
+    return any(_holds_number(one) for one in get_args(annotation) if one is not type(None))
+
+
+def _plain(value: Any) -> Any:
+    """A number in the one spelling that pydantic takes for every kind of field; anything else as it is."""
+    found = exact_number(value)
+    return value if found is None else float(found) if isinstance(found, Decimal) else found
 
 
 class SilenceSettings(Settings):

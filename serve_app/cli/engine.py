@@ -12,6 +12,7 @@ from kernels.errors import InvalidInputError
 from serve_app.cli.command_group import CommandGroup
 from serve_app.cli.console import progress, show_rows, stderr, stdout, waiting
 from serve_app.cli.engine_options import LibraryName, library_of
+from serve_app.cli.whole_option import whole
 
 if TYPE_CHECKING:
     from engines.weights.errors import WeightsError
@@ -38,8 +39,12 @@ def build(
     checkpoints: Checkpoints = None,
     random_weights: RandomWeights = False,
     library: LibraryOption = LibraryName.auto,
-    workspace_mib: Annotated[int, typer.Option(help="Scratch memory for algorithms, MiB.")] = 4096,
-    level: Annotated[int, typer.Option(help="0 builds fast, 5 makes the fastest engine.")] = 3,
+    workspace_mib: Annotated[
+        int, typer.Option(parser=whole("--workspace-mib", range(16, 65537)), help="Scratch memory for algorithms, MiB.")
+    ] = 4096,
+    level: Annotated[
+        int, typer.Option(parser=whole("--level", range(6)), help="0 builds fast, 5 makes the fastest engine.")
+    ] = 3,
 ) -> None:
     """Export networks and build their engines into the cache; what is there already is left alone.
 

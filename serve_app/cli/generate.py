@@ -14,6 +14,7 @@ from pipeline.clock import SUPPORTED_FPS
 from serve_app.cli.console import existing_file, progress, stderr, stdout, writable_target
 from serve_app.cli.native_log import without_litert_greeting
 from serve_app.cli.presenter_ids import presenter_named_by
+from serve_app.cli.whole_option import whole
 
 if TYPE_CHECKING:
     from pipeline.config import SessionSettings
@@ -45,8 +46,17 @@ def generate(
         ),
     ] = None,
     fps: Annotated[float, typer.Option(help="Frames per second: 25, 50 or 59.94 (60000/1001).")] = 25,
-    chunk_frames: Annotated[int, typer.Option(help="Frames per render call: 4, 8, 16 or 25; changes no pixel.")] = 8,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Head motion and blinks are a function of it.")] = 0,
+    chunk_frames: Annotated[
+        int,
+        typer.Option(
+            parser=whole("--chunk-frames", CHUNK_FRAMES),
+            help="Frames per render call: 4, 8, 16 or 25; changes no pixel.",
+        ),
+    ] = 8,
+    seed: Annotated[
+        int,
+        typer.Option(parser=whole("--seed", range(MAX_SEED + 1)), help="Head motion and blinks are a function of it."),
+    ] = 0,
     local: Annotated[bool, typer.Option("--local", help="In this one process, without Ray.")] = False,
 ) -> None:
     """Make a talking mp4 and print its path.
@@ -71,7 +81,6 @@ def generate(
     if out.suffix.lower() != ".mp4":
         raise InvalidInputError("--out", str(out), "a file name that ends in .mp4")
     fps = one_of(fps, SUPPORTED_FPS, "--fps")
-    one_of(chunk_frames, CHUNK_FRAMES, "--chunk-frames")
     if avatar and portrait is not None:
         raise InvalidInputError("--avatar", "together with --portrait", "one of them, or neither")
     if avatar:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from kernels.errors import InvalidInputError
 from serve_app.cli.console import existing_file, stderr, stdout, waiting
+from serve_app.cli.whole_option import whole
 
 if TYPE_CHECKING:
     from serve_app.cluster.own import Cluster
@@ -24,7 +25,7 @@ PATIENCE = 3
 
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for every interface.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
+    port: Annotated[int, typer.Option(parser=whole("--port", range(1, 65536)), help="Port to listen on.")] = 8000,
     config: Annotated[
         Path | None,
         typer.Option(help="YAML with settings, as serve_config.yaml has under args:; LIVEANCHOR_... variables win."),

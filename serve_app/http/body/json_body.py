@@ -7,6 +7,7 @@ import base64
 import binascii
 import json
 import re
+from decimal import Decimal
 from typing import Final, NoReturn
 
 from starlette.requests import Request
@@ -40,7 +41,9 @@ async def read_json(request: Request, shape: FormShape, limits: BodyLimits, hold
 def parse_json(body: bytes, shape: FormShape) -> RawForm:
     """See `read_json`."""
     try:
-        found = json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+        found = json.loads(
+            body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=Decimal
+        )
     except (ValueError, RecursionError) as error:
         reason = "no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)[:100] or "nested too deeply"
         raise BodyMalformedError("body", f"no JSON ({reason})", _ALLOWED_BODY) from error
@@ -95,5 +98,5 @@ def _kind(value: object) -> str:
         return "null"
     if isinstance(value, bool):
         return "true or false"
-    kinds = ((str, "text"), (int, "a number"), (float, "a number"), (list, "a list"), (dict, "an object"))
+    kinds = ((str, "text"), (int, "a number"), (Decimal, "a number"), (list, "a list"), (dict, "an object"))
     return next((word for kind, word in kinds if isinstance(value, kind)), "something else")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -12,6 +12,7 @@ from kernels.errors import InvalidInputError
 from pipeline.avatars.store import check_avatar_id
 from pipeline.clock import SUPPORTED_FPS
 from pipeline.config import SessionSettings
+from pipeline.numbers import exact_number, whole_number
 from serve_app.http.body.json_body import read_json
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import JSON, MULTIPART, FormShape, RawForm, Upload, content_type, refuse_query
@@ -20,7 +21,8 @@ from serve_app.http.problems.errors import ConflictingFieldsError, UnsupportedBo
 from serve_app.http.settings import ApiSettings
 
 JOB_SHAPE: Final = FormShape(("audio", "portrait"), ("avatar_id", "fps", "chunk_frames", "seed", "stream"))
-_FPS: Final = {f"{one:g}": one for one in SUPPORTED_FPS}
+SHOWN: Final = 80
+"""Characters of a value that a message shows."""
 CHUNKS: Final = (4, 8, 16, 25)
 MAX_SEED: Final = 2**63 - 1
 SEED_SCHEMA: Final[dict[str, Any]] = {
@@ -31,8 +33,7 @@ SEED_SCHEMA: Final[dict[str, Any]] = {
     "description": "Head motion and blinks are a function of it.",
 }
 _AUDIO: Final = "an audio file, or a video with sound"
-_WHOLE: Final = re.compile(r"-?[0-9]{1,20}", re.ASCII)
-_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
+_FLAGS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,13 @@ def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
     )
 
 
+def as_it_came(value: object) -> str:
+    """A value in a message: numbers as they are written, everything else as Python shows it, cut where it is long."""
+    return (
+        str(value)[:SHOWN] if isinstance(value, int | Decimal) and not isinstance(value, bool) else repr(value)[:SHOWN]
+    )
+
+
 def text_field(form: RawForm, name: str, allowed: str) -> str:
     """Text, empty when it is not there.
 
@@ -114,7 +122,7 @@ def text_field(form: RawForm, name: str, allowed: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InvalidInputError(name, repr(value), allowed)
+        raise InvalidInputError(name, as_it_came(value), allowed)
     return value
 
 
@@ -129,7 +137,7 @@ def avatar_id_field(form: RawForm) -> str | None:
 
 
 def whole_field(form: RawForm, name: str, allowed: str, default: int) -> int:
-    """A whole number.
+    """A whole number, spelled in any way (`pipeline.numbers`).
 
     Raises:
         InvalidInputError: Something else.
@@ -137,11 +145,10 @@ def whole_field(form: RawForm, name: str, allowed: str, default: int) -> int:
     value = form.values.get(name)
     if value is None:
         return default
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str) and _WHOLE.fullmatch(value):
-        return int(value)
-    raise InvalidInputError(name, repr(value), allowed)
+    found = whole_number(value)
+    if found is None:
+        raise InvalidInputError(name, as_it_came(value), allowed)
+    return found
 
 
 def choice_field(form: RawForm, name: str, choices: tuple[int, ...], default: int) -> int:
@@ -166,12 +173,11 @@ def fps_field(form: RawForm, default: float) -> float:
     value = form.values.get("fps")
     if value is None:
         return default
-    found = _FPS.get(str(value)) if isinstance(value, str | int | float) else None
-    if found is None:
-        raise InvalidInputError(
-            "fps", str(value)[:40] if isinstance(value, str | int) else repr(value)[:40], ", ".join(_FPS)
-        )
-    return found
+    asked = exact_number(value)
+    for one in SUPPORTED_FPS:
+        if asked is not None and asked == exact_number(one):
+            return one
+    raise InvalidInputError("fps", as_it_came(value), ", ".join(f"{one:g}" for one in SUPPORTED_FPS))
 
 
 def flag_field(form: RawForm, name: str, default: bool) -> bool:
@@ -183,11 +189,12 @@ def flag_field(form: RawForm, name: str, default: bool) -> bool:
     value = form.values.get(name)
     if value is None:
         return default
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in _FLAGS:
-        return _FLAGS[value.lower()]
-    raise InvalidInputError(name, repr(value), "true or false")
+    found = value if isinstance(value, bool) else _FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
+    if found is None and (number := whole_number(value)) in (0, 1):
+        found = number == 1
+    if found is None:
+        raise InvalidInputError(name, as_it_came(value), "true or false")
+    return found
 
 
 def seed_field(form: RawForm) -> int:

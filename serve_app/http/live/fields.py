@@ -10,12 +10,14 @@ from starlette.requests import Request
 
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import Drive
+from pipeline.numbers import whole_number
 from pipeline.webrtc.sdp import TrickledCandidate, read_fragment
 from serve_app.http.body.json_body import parse_json
 from serve_app.http.body.pieces import JSON, FormShape, RawForm, content_type, read_whole, refuse_query
 from serve_app.http.capacity import Hold
 from serve_app.http.files.fields import (
     SEED_SCHEMA,
+    as_it_came,
     avatar_id_field,
     choice_field,
     flag_field,
@@ -177,12 +179,15 @@ def _json_candidate(value: object) -> dict[str, Any]:
     mid, line = found.get("sdpMid"), found.get("sdpMLineIndex")
     if not (mid is None or isinstance(mid, str)):
         raise InvalidInputError("candidates", f"sdpMid {mid!r}"[:80], "text or null")
-    if not (line is None or (isinstance(line, int) and not isinstance(line, bool) and 0 <= line < MAX_CANDIDATES)):
-        raise InvalidInputError("candidates", f"sdpMLineIndex {line!r}"[:80], "a small whole number or null")
+    index = whole_number(line)
+    if line is not None and (index is None or not 0 <= index < MAX_CANDIDATES):
+        raise InvalidInputError(
+            "candidates", f"sdpMLineIndex {as_it_came(line)}", f"0 to {MAX_CANDIDATES - 1}, or null"
+        )
     ufrag = found.get("usernameFragment")
     if not (ufrag is None or isinstance(ufrag, str)):
         raise InvalidInputError("candidates", f"usernameFragment {ufrag!r}"[:80], "text or null")
-    return {"candidate": found["candidate"], "sdpMid": mid, "sdpMLineIndex": line, "usernameFragment": ufrag}
+    return {"candidate": found["candidate"], "sdpMid": mid, "sdpMLineIndex": index, "usernameFragment": ufrag}
 
 
 def candidates_body() -> dict[str, Any]:

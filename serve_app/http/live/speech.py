@@ -21,6 +21,7 @@ from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.media.downmix import RunningMix
 from pipeline.media.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
+from pipeline.numbers import whole_number
 from pipeline.types import SAMPLE_RATE_HZ
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import MULTIPART, FormShape, content_type, read_whole, refuse_query
@@ -277,9 +278,10 @@ class _AudioSocket:
         value = self._socket.query_params.get(name)
         if value is None:
             return AUDIO_QUERY[name].default
-        if not (value.isascii() and value.isdigit() and len(value) < 9):
-            raise InvalidInputError(name, value, "a whole number")
-        return int(value)
+        found = whole_number(value)
+        if found is None:
+            raise InvalidInputError(name, value[:80], "a whole number")
+        return found
 
 
 def _kind_of(text: str) -> str:

@@ -68,7 +68,16 @@ def test_no_arguments_show_the_commands() -> None:
         (["--audio", ".", "--out", "x.mp4"], "--audio"),
         (["--audio", "AUDIO", "--out", "no/such/folder/x.mp4"], "--out"),
         (["--audio", "AUDIO", "--out", "x.mp4", "--fps", "30"], "--fps"),
-        (["--audio", "AUDIO", "--out", "x.mp4", "--chunk-frames", "5"], "--chunk-frames"),
+        (
+            ["--audio", "AUDIO", "--out", "x.mp4", "--chunk-frames", "5"],
+            "--chunk-frames: got 5 (allowed: 4, 8, 16, 25)",
+        ),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--chunk-frames", "8.5"], "--chunk-frames: got 8.5"),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--fps", "nan"], "--fps"),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--fps", "1e400"], "--fps"),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--seed", "-5"], "--seed: got -5 (allowed: a whole number, 0 to"),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--seed", "1e400"], "--seed"),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--seed", "5.0", "--chunk-frames", "8.0"], "audio"),
         (["--audio", "AUDIO", "--out", "x.mp4", "--avatar", "a", "--portrait", "AUDIO"], "--avatar"),
         (["--audio", "AUDIO", "--out", "x.mp4", "--portrait", "b.png"], "--portrait"),
         (["--audio", "AUDIO", "--out", "x.mp4"], "audio"),
@@ -277,7 +286,7 @@ def test_a_name_in_brackets_is_bad_input_like_any_other(
 def test_the_frame_rate_arrives_as_the_service_wants_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, typed: str | None, sent: str, exact: float
 ) -> None:
-    """A float flag must not reach HTTP as `25.0`, which the service refuses."""
+    """A float flag reaches HTTP as people write it."""
     from serve_app.http.body.pieces import RawForm
     from serve_app.http.files.fields import fps_field
 

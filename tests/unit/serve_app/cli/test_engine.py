@@ -63,7 +63,7 @@ def test_a_card_that_the_library_does_not_know_is_bad_input(
     assert run_main(monkeypatch, "engine", "build", "ditto", "--for", "sm_90") == 2
     assert "sm_120" in one_line(capsys)
     assert run_main(monkeypatch, "engine", "build", "ditto", "--for", "sm_120", "--workspace-mib", "3") == 2
-    assert "workspace_mib" in one_line(capsys)
+    assert "--workspace-mib" in one_line(capsys)
 
 
 def test_weights_that_are_not_here_are_named(

@@ -219,7 +219,7 @@ def test_other_rates_and_channels_are_brought_to_16_khz_mono(served: Served) -> 
     session = offer(served, drive="push")
     tone = np.sin(2 * np.pi * 440 * np.arange(48_000) / 48_000) * 12_000
     stereo = np.stack([tone, tone], 1).astype("<i2").tobytes()
-    with socket(served, session, "?sample_rate=48000&channels=2") as one:
+    with socket(served, session, "?sample_rate=4.8e4&channels=2.0") as one:
         for start in range(0, len(stereo), 1764):
             one.send(stereo[start : start + 1764])
     wait_for(lambda: bool(served.host.live.sessions[session].utterances))  # closing ends the utterance
