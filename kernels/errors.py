@@ -36,7 +36,7 @@ class InvalidInputError(LiveAnchorError):
         self.detail = detail
 
     def __str__(self) -> str:
-        """One line: the field, what came, what is allowed."""
+        """Say in one line: the field, what came, what is allowed."""
         return f"{self.field}: {self.detail or f'got {self.got}'} (allowed: {self.allowed})"
 
 

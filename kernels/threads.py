@@ -11,7 +11,7 @@ import torch
 def use_threads(count: int) -> None:
     """Bound torch's and OpenCV's threads, whether OpenCV is loaded already or only later.
 
-    OpenCV's own pool waits actively for its next job: beside other processes it costs more CPU time than it saves.
+    OpenCV's own pool waits actively for its next job: where other processes run it costs more CPU time than it saves.
 
     Args:
         count: Threads, at least 1.

@@ -47,7 +47,7 @@ def ditto_folder(folder: Path | None = None) -> Path:
 
 
 def load_network(folder: Path, name: str, **config: Any) -> nn.Module:
-    """One network with its public weights.
+    """A network with its public weights.
 
     Args:
         folder: Laid out as the public repository.

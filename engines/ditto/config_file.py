@@ -1,4 +1,4 @@
-"""A configuration tree (plain values, numpy arrays) as JSON beside safetensors, and the way there from a pickle.
+"""A configuration tree (plain values, numpy arrays) as JSON next to a safetensors file, and the way there from a pickle.
 
 A public configuration pickle is read once, by `engines.ditto.plain_pickle`; afterwards only the converted files are read.
 """

@@ -33,7 +33,7 @@ class DenseMotionCore(nn.Module):
 
     Args:
         network: Where the weights come from. Not changed.
-        depth: Of the feature volume.
+        depth: Depth of the feature volume.
         size: Its height and width.
     """
 

@@ -20,7 +20,7 @@ MOTION_WIDTHS = (66, 66, 66, 3, 63, 1, 63)
 
 
 class LmdmStep(nn.Module):
-    """One guided denoising step, both guidance branches in one batch.
+    """A guided denoising step, both guidance branches in one batch.
 
     What `Lmdm.encode_condition` makes comes in as tensors whose axis of length 2 is the branch, the conditional one first, so
     that the batch is one axis everywhere (`step_inputs` makes them, as views).

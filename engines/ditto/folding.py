@@ -1,4 +1,4 @@
-"""Batch norm and spectral norm folded into the convolution beside them: the same function with fewer steps."""
+"""Batch norm and spectral norm folded into the convolution next to them: the same function with fewer steps."""
 
 from __future__ import annotations
 

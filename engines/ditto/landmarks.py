@@ -1,7 +1,7 @@
 """Landmark models of the reference, used where the operator supplies their files (ditto.md section 8).
 
 * `landmark203.onnx` (LivePortrait): comes with `weights pull ditto`.
-* `2d106det.onnx` (InsightFace): **non-commercial licence**, never pulled; put it beside the other file if you may use it.
+* `2d106det.onnx` (InsightFace): **non-commercial licence**, never pulled; put it next to the other file if you may use it.
 
 Neither file was available when this was written: input scaling and output order follow the fact sheet.
 """

@@ -1,4 +1,4 @@
-"""One guided window of the Ditto motion model as one module: what a runtime captures, exports or runs eagerly."""
+"""A guided window of the Ditto motion model as one module: what a runtime captures, exports or runs eagerly."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads a pickle of numbers, text, containers and numpy arrays **without running it**.
 
-A pickle is a program; the standard reader runs it. Here its instructions are only listed (`pickletools.genops`) and those that
-describe data are followed. Nothing is ever imported, called or constructed by name: the few names that numpy writes are
+A pickle is a program; the standard reader runs it. Here its instructions are only listed (`pickletools.genops`), and what
+describes data is followed. Nothing is ever imported, called or constructed by name: the few names that numpy writes are
 recognised as text, and an array is built from its raw bytes. Everything else is refused.
 """
 

@@ -108,7 +108,7 @@ def engine_runtime(
 
 
 def example(batch: int, seed: int = 0) -> Inputs:
-    """One picture's features and `batch` poses near it, on the CPU."""
+    """Make a picture's features and `batch` poses near it, on the CPU."""
     generator = torch.Generator().manual_seed(seed)
     volume = torch.randn(1, 32, 16, 64, 64, generator=generator)
     source = torch.rand(1, 21, 3, generator=generator).expand(batch, -1, -1) * 1.4 - 0.7
@@ -136,7 +136,7 @@ class TensorRtSynthesis(nn.Module):
         self._compress, self._sparse_motions, self._core, self._decoder = compress, sparse_motions, core, decoder
 
     def forward(self, volume: Tensor, kp_source: Tensor, kp_driving: Tensor) -> Tensor:
-        """See `FaceSynthesis.forward`."""
+        """Implement `FaceSynthesis.forward`."""
         from kernels.sampling.grid_sample_3d import grid_sample_3d
 
         batch = len(kp_driving)

@@ -19,7 +19,7 @@ INPUT_SIDE: Final = 256
 
 @dataclass(frozen=True)
 class SourceReading:
-    """One source picture.
+    """What the extractors read in a source picture.
 
     Attributes:
         volume: float16 (32, 16, 64, 64); the reference's own run yields half precision too.

@@ -24,7 +24,7 @@ _DIGITS: Final = 16
 def files_version(folder: Path, files: Sequence[str]) -> str:
     """Digest over files of a checkpoint folder, 16 lower-case hex digits.
 
-    The record beside pulled weights is believed where it lists a file; other files are hashed, once per process as long as size and
+    The record next to pulled weights is believed where it lists a file; other files are hashed, once per process while size and
     time of change stay: every job asks for the default presenter, whose extractors are 116 MB.
 
     Raises:

@@ -37,7 +37,7 @@ CHECKPOINTS: Final = WeightsEntry(
     source=HubSource(
         repo_id="digital-avatar/ditto-talkinghead",
         revision="main",
-        # the InsightFace models that lie beside these are licensed for non-commercial use only: never taken
+        # the InsightFace models that lie next to these are licensed for non-commercial use only: never taken
         allow_patterns=(
             "ditto_cfg/*.pkl",
             "ditto_pytorch/models/*.pth",

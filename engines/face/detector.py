@@ -39,7 +39,7 @@ _MIN_TILE_PX: Final = 96
 
 @dataclass(frozen=True)
 class FaceDetection:
-    """One face.
+    """A face that was found.
 
     Attributes:
         score: Detector confidence, 0..1.
@@ -224,7 +224,7 @@ def _merge(detections: list[FaceDetection]) -> list[FaceDetection]:
 
 
 def _keep_best(detections: list[FaceDetection]) -> list[FaceDetection]:
-    """One detection per face over all scales, best score first."""
+    """Keep one detection per face over all scales, best score first."""
     kept: list[FaceDetection] = []
     for candidate in sorted(detections, key=lambda d: -d.score):
         if kept:

@@ -1,4 +1,4 @@
-"""One tflite model on the CPU through `ai_edge_litert`, imported at first use."""
+"""A tflite model on the CPU through `ai_edge_litert`, imported at first use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ModelFileError(LiveAnchorError):
         self.reason = reason
 
     def __str__(self) -> str:
-        """One line: the file and what to do."""
+        """Say in one line: the file and what to do."""
         return f"{self.path}: {self.reason}"
 
 

@@ -138,7 +138,7 @@ class FaceMesh:
         return second if second.mesh_score >= MIN_MESH_SCORE else None
 
     def refine(self, rgb: U8, roi: Roi, detector_score: float) -> FaceLandmarks:
-        """One pass of the mesh network over a region, whatever its confidence.
+        """Run the mesh network over a region, whatever its confidence.
 
         Args:
             rgb: uint8 (H, W, 3), RGB.

@@ -30,7 +30,7 @@ class Unit(Enum):
 
 @dataclass(frozen=True)
 class ControlPoint:
-    """One control point.
+    """A control point of the mesh.
 
     Attributes:
         name: Unique, used as the lookup key.

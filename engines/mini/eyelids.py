@@ -27,7 +27,7 @@ from kernels.sampling.remap import remap_bilinear
 LASH_THINNING = 0.8
 """How much thinner the lash line looks from the front when the lid is shut."""
 FAR = 80.0
-"""exp(-FAR) counts for nothing beside 1; numbers below about exp(-87) are denormal, and five times slower to work with."""
+"""exp(-FAR) counts for nothing next to 1; numbers below about exp(-87) are denormal, and five times slower to work with."""
 
 
 @dataclass(frozen=True)

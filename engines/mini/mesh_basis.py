@@ -125,7 +125,7 @@ def _weight_image(frame: FaceFrame) -> F32:
         ys - frame.points[topology.CHIN, 1]
     ) * frame.y_axis[1]
     below = np.clip(down / (0.25 * frame.face_height) + 0.6, 0.0, 1.0)
-    # beside the face the hair follows the head; below it the neck gives way evenly, down to still shoulders
+    # at the sides of the face the hair follows the head; below it the neck gives way evenly, down to still shoulders
     hair = ratio * ratio * (3 - 2 * ratio)
     neck = edge / (edge + 1.15 * distance + 1e-6)
     weight = hair * (1 - below) + neck * below

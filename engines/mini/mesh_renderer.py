@@ -38,7 +38,7 @@ from kernels.sampling.mesh_warp import mesh_warp
 
 @dataclass(frozen=True)
 class MeshFace:
-    """One prepared avatar; immutable, shareable between threads.
+    """A prepared avatar; immutable, shareable between threads.
 
     Attributes:
         version: `engines.motion_version.CONTROL_POINTS_VERSION` it was built for.

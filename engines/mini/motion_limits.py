@@ -82,7 +82,7 @@ class Motion:
     widest: torch.Tensor
 
     def frame(self, index: int) -> Motion:
-        """One frame as a batch of one."""
+        """Limit one frame, as a batch of one."""
         return Motion(*(getattr(self, item.name)[index : index + 1] for item in fields(self)))
 
 

@@ -117,7 +117,7 @@ def _tone(frame: FaceFrame, crop: U8) -> F64:
 
 
 def _teeth(x: F64, depth: F64, bounds: F64, lift: F64, width: float, height: float, light: float, shadow: float) -> F64:
-    """One row of teeth.
+    """A row of teeth.
 
     Args:
         x: Across, mouth widths, 0 at the midline.

@@ -1,4 +1,4 @@
-"""One motion window of the `mini` family as one module: what a runtime captures, exports or runs eagerly."""
+"""A motion window of the `mini` family as one module: what a runtime captures, exports or runs eagerly."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from kernels.rife.flow_refine import local_mean
 
 
 class RifeBlockStep(nn.Module):
-    """One refinement block of IFNet without its warps: the flow's own arithmetic in float32, the convolutions in the module's type.
+    """A refinement block of IFNet without its warps: the flow's own arithmetic in float32, the convolutions in the module's type.
 
     Args:
         block: A block.

@@ -28,7 +28,7 @@ class FastEngine:
     Args:
         network: In eval mode.
         device: A GPU; a CPU runs the kernels' references, for tests.
-        dtype: Of convolutions and of encoded frames.
+        dtype: Type of convolutions and of encoded frames.
         buckets: Batch sizes that are captured, ascending.
 
     Raises:
@@ -60,7 +60,7 @@ class FastEngine:
         return _one(self._encode_graph(*frames.shape[1:3])(frames))
 
     def between(self, before: Tensor, after: Tensor, times: Tensor, height: int, width: int) -> Tensor:
-        """One frame per pair and time, rounded."""
+        """Make one frame per pair and time, rounded."""
         return _one(self._between_graph(height, width)(before, after, times))
 
     def _encode_graph(self, height: int, width: int) -> BucketedGraph:

@@ -36,7 +36,7 @@ class UnsupportedNetworkError(InvalidInputError):
 
 @dataclass(frozen=True)
 class FoldedBlock:
-    """One block.
+    """A block, folded.
 
     Attributes:
         down: Two convolutions of stride 2.

@@ -27,12 +27,12 @@ from kernels.errors import InvalidInputError, ShapeError
 
 @dataclass(frozen=True)
 class EncodedFrame:
-    """One frame, ready to be one side of a pair. Made by `Interpolator.encode`; only for the interpolator that made it.
+    """A frame, ready to be one side of a pair. Made by `Interpolator.encode`; only for the interpolator that made it.
 
     Attributes:
         data: Picture and its encoding in the engine's own layout, on its device.
-        height: Of the frame, pixels.
-        width: Of the frame, pixels.
+        height: Height of the frame in pixels.
+        width: Width of the frame in pixels.
     """
 
     data: Tensor
@@ -131,7 +131,7 @@ class Interpolator:
     def between(
         self, before: Sequence[EncodedFrame], after: Sequence[EncodedFrame], timesteps: Sequence[float] | Tensor
     ) -> Tensor:
-        """One frame per pair and time.
+        """Make one frame per pair and time.
 
         Args:
             before: n earlier frames.

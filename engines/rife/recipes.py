@@ -19,7 +19,7 @@ SIZE: Final = 512
 
 
 def rife_block(network: IFNet, index: int) -> RifeBlockStep:
-    """One block of an interpolation network as an engine's module; the weights are shared with the network."""
+    """A block of an interpolation network as an engine's module; the weights are shared with the network."""
     block = getattr(network, f"block{index}")
     assert isinstance(block, IFBlock)  # noqa: S101 - what IFNet names so
     return RifeBlockStep(block, network.scales[index], first=index == 0).eval().requires_grad_(False)

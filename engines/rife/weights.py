@@ -22,7 +22,7 @@ RIFE: Final = WeightsEntry(
     source=HubSource(
         repo_id="hzwer/RIFE",
         revision="main",
-        # the second pattern is for `weights import`: a flownet.pkl of another version that somebody has
+        # the second pattern is for `weights import`: a flownet.pkl of another version that a user has
         allow_patterns=("RIFEv4.26_0921.zip", "flownet*.pkl"),
     ),
     check=_check,

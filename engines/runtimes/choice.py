@@ -2,7 +2,7 @@
 
 * `eager` is the reference and always works.
 * A named other way must verify, or the stage does not start.
-* `auto` on a GPU makes every way, drops those that cannot be made or whose numbers are off, times the rest here and now on every
+* `auto` on a GPU makes every way, drops the ones that cannot be made or whose numbers are off, times the rest here and now on every
   input, and takes the fastest that nowhere loses to `compiled` (`fastest`); eager is among them. On the CPU `auto` is eager:
   nothing else exists there.
 """
@@ -119,7 +119,7 @@ def choose_runtime(
 
 
 def fastest(times: Mapping[str, Sequence[float]]) -> str:
-    """The way whose times multiply to least, among those that lose at most `MOST_LOST` to `compiled` on every input.
+    """The way whose times multiply to least, among the ways that lose at most `MOST_LOST` to `compiled` on every input.
 
     Args:
         times: Way -> milliseconds per input; at least one way, all with the same number of inputs.

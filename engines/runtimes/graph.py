@@ -18,7 +18,7 @@ class GraphRuntime:
         example: Batch size -> inputs of that size.
         device: Where it runs; on the CPU the module runs plainly, with the same padding.
         buckets: Batch sizes that are captured, each at its first use unless `prepare` is called.
-        name: Of the way it runs.
+        name: Name of the way it runs.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Copies between host and device that nobody spins for: pinned memory, copies in the background, an event that sleeps.
+"""Copies between host and device without busy waiting: pinned memory, copies in the background, an event that sleeps.
 
 `Tensor.cpu()` copies through pageable memory and keeps a core busy until the device is done. Here the copy is queued behind the
 work that makes the numbers, and who waits sleeps until the driver wakes it. Pinned blocks come from torch's own cache, which

@@ -30,7 +30,7 @@ class BuildSettings:
     Attributes:
         workspace_mib: Scratch memory that a layer's algorithm may use, 16 to 65536.
         optimisation_level: 0 (fast build) to 5 (fast engine).
-        aux_streams: Streams that an engine may use beside the caller's; 0 keeps every launch on the caller's.
+        aux_streams: Streams that an engine may use in addition to the caller's; 0 keeps every launch on the caller's.
     """
 
     workspace_mib: int = 4096
@@ -77,7 +77,7 @@ def build_plan(
 
     Args:
         engine: Name for messages.
-        onnx: The graph's bytes; or a file, which may keep its weights beside it.
+        onnx: The graph's bytes; or a file, which may keep its weights in files next to it.
         profile: Shapes of every input.
         settings: See `BuildSettings`.
         library: What builds.

@@ -1,8 +1,8 @@
 """Built engines on disk: one file per key, written at once or not at all, checked when read.
 
 The key is a SHA-256 over the schema of this cache, the graph with its weights, the library and its version, the card, its compute
-capability and the whole build configuration; an engine made of anything else is another entry. Beside a plan lies a small JSON file
-that says what it is and how it must read; a plan that does not match is no entry and is built again. Nothing is unpickled.
+capability and the whole build configuration; an engine made of anything else is another entry. A small JSON file next to a plan
+says what it is and how it must read; a plan that does not match is no entry and is built again. Nothing is unpickled.
 A plan is code for the GPU: the folder belongs to its user alone.
 """
 
@@ -41,7 +41,7 @@ class EngineKey:
 
     Attributes:
         engine: Its name, for people; two names with one graph are two entries.
-        graph_sha256: Of the ONNX file, weights included.
+        graph_sha256: SHA-256 of the ONNX file, weights included.
         flavour: Library.
         version: Its version.
         card: GPU, or `any`.
@@ -73,7 +73,7 @@ def make_key(
 
 @dataclass(frozen=True)
 class CachedEngine:
-    """One entry.
+    """An entry of the cache.
 
     Attributes:
         digest: Its key's digest.
@@ -218,15 +218,15 @@ class EngineCache:
 
     @staticmethod
     def _replace(path: Path, content: bytes) -> None:
-        beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
-            with beside.open("wb") as file:
+            with aside.open("wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            beside.replace(path)
+            aside.replace(path)
         finally:
-            beside.unlink(missing_ok=True)
+            aside.unlink(missing_ok=True)
 
     def _evict(self, keep: str) -> None:
         entries = self.entries()

@@ -21,7 +21,7 @@ class EngineError(LiveAnchorError):
         self.detail = detail
 
     def __str__(self) -> str:
-        """One line: which engine, and the sentence."""
+        """Say in one line: which engine, and the sentence."""
         return f"engine {self.engine}: {self.detail}"
 
 
@@ -72,7 +72,7 @@ class TensorRtMissingError(LiveAnchorError):
         self.advice = advice
 
     def __str__(self) -> str:
-        """One line."""
+        """Say it in one line."""
         return f"TensorRT cannot be used: {self.reason}; {self.advice}"
 
 

@@ -1,6 +1,6 @@
 """Torch module -> ONNX: opset 18, dynamic batch, types as the module has them, the same bytes for the same network.
 
-The exporter traces with stand-in tensors: nothing runs, half precision costs nothing on a CPU. What it notes beside the graph
+The exporter traces with stand-in tensors: nothing runs, half precision costs nothing on a CPU. What it notes next to the graph
 (source lines, paths of this machine) is removed, so that the bytes can be a cache key.
 """
 

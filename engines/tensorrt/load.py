@@ -33,7 +33,7 @@ class EngineSettings:
     Attributes:
         flavour: Library; None takes the one that fits.
         build: How they are built.
-        folder: Of the cache; None means `engines` in the data folder.
+        folder: Folder of the cache; None means `engines` in the data folder.
         device: CUDA device.
     """
 
@@ -50,7 +50,7 @@ class Plan:
     Attributes:
         spec: What it runs.
         data: Serialized.
-        digest: Of its key in the cache.
+        digest: Digest of its key in the cache.
         built: True when it was built now, False when it lay in the cache.
     """
 

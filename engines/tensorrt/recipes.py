@@ -43,11 +43,11 @@ class Kitchen:
 
 
 class Recipe(Protocol):
-    """One engine."""
+    """How one engine is exported, checked and run."""
 
     @property
     def name(self) -> str:
-        """Whose it is and what it does, with a slash between."""
+        """Name of the engine: its family and what it does, with a slash between."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class Recipe(Protocol):
         ...
 
     def compare(self, kitchen: Kitchen) -> tuple[Agreement, bool] | None:
-        """Run the engine beside its float32 network on this GPU.
+        """Run the engine and its float32 network on this GPU.
 
         Returns:
             How near it comes and whether that is near enough to serve; None where it is not in the cache.
@@ -111,12 +111,12 @@ class NetworkRecipe:
         return self.make(load).eval().requires_grad_(False)
 
     def plan(self, kitchen: Kitchen, progress: Progress) -> Plan:
-        """See `Recipe`."""
+        """Implement `Recipe`."""
         module = self._with_weights(kitchen)
         return find_plan(self.spec, module, kitchen.library, kitchen.target, kitchen.settings, progress)
 
     def compare(self, kitchen: Kitchen) -> tuple[Agreement, bool] | None:
-        """See `Recipe`."""
+        """Implement `Recipe`."""
         module = self._with_weights(kitchen)
         plan = cached_plan(self.spec, module, kitchen.library, kitchen.target, kitchen.settings)
         if plan is None:

@@ -122,7 +122,7 @@ class TensorRtRuntime:
         else:
             stream = torch.cuda.current_stream(self._device)
             captured = torch.cuda.is_current_stream_capturing()
-            if self._last is not None and not captured:  # whoever captures orders the replays
+            if self._last is not None and not captured:  # the caller that captures orders the replays
                 stream.wait_event(self._last)
             launched = context.execute_async_v3(stream.cuda_stream)
             self._last = None if captured else stream.record_event()
@@ -142,7 +142,7 @@ class TensorRtRuntime:
         return context
 
     def _runtime_config(self, api: Any) -> Any:
-        """Activations in our memory; where kernels are compiled per shape, before the first run and not beside it."""
+        """Activations in our memory; where kernels are compiled per shape, before the first run and not during it."""
         config = self._engine.create_runtime_config()
         config.set_execution_context_allocation_strategy(api.ExecutionContextAllocationStrategy.USER_MANAGED)
         if (strategies := getattr(api, "DynamicShapesKernelSpecializationStrategy", None)) is not None:

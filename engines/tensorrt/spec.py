@@ -16,7 +16,7 @@ MAX_BATCH: Final = 16
 
 @dataclass(frozen=True)
 class Port:
-    """One input.
+    """An input of an engine.
 
     Attributes:
         name: In the graph.
@@ -54,7 +54,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """One engine.
+    """What an engine is: its inputs and outputs, and how near to torch it must come.
 
     Attributes:
         name: `<family>/<engine>`.

@@ -52,7 +52,7 @@ def choose_target(library: Library, capability: str | None = None, device: int =
 
     Args:
         library: What builds.
-        capability: Of a card that need not be here; None: the card in this machine.
+        capability: Compute capability of a card that need not be here; None: the card in this machine.
         device: Index of that card.
 
     Raises:

@@ -21,7 +21,7 @@ class WeightsError(LiveAnchorError):
         self.detail = detail
 
     def __str__(self) -> str:
-        """One line: which weights, and the sentence."""
+        """Say in one line: which weights, and the sentence."""
         return f"weights {self.name}: {self.detail}"
 
 

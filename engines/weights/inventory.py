@@ -51,7 +51,7 @@ class WeightsStatus:
         return self.state == "ready"
 
     def __str__(self) -> str:
-        """One line for people: the name, the state, and every fault by file."""
+        """Say in one line for people: the name, the state, and every fault by file."""
         return f"{self.name}: {self.state}" + (f" ({', '.join(map(str, self.faults))})" if self.faults else "")
 
 

@@ -151,7 +151,7 @@ def _offline_advice(entry: WeightsEntry, source: WheelSource) -> str:
 
 @contextmanager
 def _locked(entry: WeightsEntry, folder: Path) -> Iterator[None]:
-    """One writer per set of weights on this machine; every OSError inside becomes a typed one."""
+    """Let one writer at a time at a set of weights on this machine; every OSError inside becomes a typed one."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f".{entry.name}.lock"), timeout=LOCK_TIMEOUT_S):

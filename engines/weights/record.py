@@ -1,4 +1,4 @@
-"""The note beside pulled weights: which files, from where, under which licence; and the check of files against it."""
+"""The note next to pulled weights: which files, from where, under which licence; and the check of files against it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class WeightsRecord(BaseModel):
 
 @dataclass(frozen=True)
 class FileFault:
-    """One thing wrong with one file, `file` relative to the weights folder."""
+    """A fault of one file, `file` relative to the weights folder."""
 
     file: str
     fault: Fault

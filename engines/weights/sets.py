@@ -15,7 +15,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class PinnedFile:
-    """One file of known content.
+    """A file of known content.
 
     Attributes:
         name: File name in the weights folder.
@@ -81,7 +81,7 @@ def no_check(folder: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class WeightsEntry:
-    """One set of weights.
+    """A set of weights that can be pulled or imported.
 
     Attributes:
         name: What the command line calls it; also its folder under `weights/`.

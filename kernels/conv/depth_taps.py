@@ -50,7 +50,7 @@ def depth_taps(products: Tensor, bias: Tensor, *, pool: bool, skip: Tensor | Non
 
 
 def folded_depth_taps(products: Tensor, bias: Tensor, fold: int) -> Tensor:
-    """`depth_taps` without pooling, each place beside its neighbours in x: the input of a `fold` wide kernel as a 1 wide one.
+    """`depth_taps` without pooling, each place with its neighbours in x: the input of a `fold` wide kernel as a 1 wide one.
 
     A wide kernel over few channels leaves matrix units idle and falls to slower convolution kernels; one column of `fold` times the
     channels does not.

@@ -52,11 +52,11 @@ def flat_convolution(
         shape: Extent of `x`.
         kernel: 1 or 3.
         bias: float32 (out,).
-        slope: Of values below zero; 0 is ReLU, 1 changes nothing.
+        slope: Factor of values below zero; 0 is ReLU, 1 changes nothing.
         residual: (rows, out), added before the activation.
         row_scale: float32 (rows,), multiplied after the activation.
         planes: Store the outputs as that many contiguous stacks of out / planes channels.
-        dtype: Of the result; None takes `x`'s.
+        dtype: Type of the result; None takes `x`'s.
 
     Returns:
         (rows, out), or (planes, rows, out / planes); zeros between the pictures.

@@ -163,7 +163,7 @@ def _modulation_kernel(
 
 
 def _shared_bytes(x: Tensor) -> int:
-    """Of the tensor's GPU, for one program."""
+    """Shared memory of the tensor's GPU for one program, in bytes."""
     if not x.is_cuda:
         return WIDE_TILE_BYTES  # the interpreter's tests name their tiles
     return int(triton.runtime.driver.active.utils.get_device_properties(x.device.index)["max_shared_mem"])

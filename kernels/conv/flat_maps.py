@@ -2,7 +2,7 @@
 
 A picture of height h and width w lies as (h + 1) (w + 1) rows of c channels, line after line, with one zero row after every line
 and one zero line after the last: place (y, x) is row y (w + 1) + x. The neighbour at (dy, dx) is then always dy (w + 1) + dx rows
-away, and whoever steps over an edge meets zeros: the right edge's zero row is the next line's left edge, and one picture's zero
+away, and a step over an edge meets zeros: the right edge's zero row is the next line's left edge, and one picture's zero
 line is the next one's top. Rows before the first picture and after the last one read as zero.
 """
 

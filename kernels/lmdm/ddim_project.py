@@ -22,7 +22,7 @@ Update = tuple[float, float, float]
 def ddim_project(
     h: Tensor, weight: Tensor, bias: Tensor, x: Tensor, noise: Tensor, update: Update, guidance: float | None
 ) -> Tensor:
-    """One step.
+    """Project and update in one step of the sampler.
 
     Args:
         h: float32 (2 b, length, k), contiguous, conditional items first; (b, length, k) where `guidance` is None.

@@ -22,7 +22,7 @@ def to_u8(value):
 
 @triton.jit
 def weigh(red, green, blue, kr, kg, kb):
-    """One row of the colour matrix, without its offset."""
+    """Weigh red, green and blue by one row of the colour matrix, without its offset."""
     return kr * red + kg * green + kb * blue
 
 

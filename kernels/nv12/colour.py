@@ -31,7 +31,7 @@ _ALSO_CALLED: dict[str, ChromaName] = {"compat": "top_left"}
 
 @dataclass(frozen=True)
 class ColourMatrix:
-    """One colour standard in limited ("video", "MPEG") or full range.
+    """A colour standard in limited ("video", "MPEG") or full range.
 
     Attributes:
         name: `bt709` or `bt601`.

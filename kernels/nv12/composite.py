@@ -47,7 +47,7 @@ def composite_nv12(crops: U8 | torch.Tensor, plan: CompositePlan) -> tuple[U8, U
 
     Args:
         crops: uint8 (n, 512, 512, 3), RGB; n may be 0. An array or a tensor; a CUDA tensor is composed on its GPU.
-        plan: Of the avatar that the crops belong to. Its GPU copy (8 bytes per pixel) is made at the first call and kept with it.
+        plan: Plan of the avatar that the crops belong to. Its GPU copy (8 bytes per pixel) is made at the first call and kept.
 
     Returns:
         Luma uint8 (n, h, w) and interleaved U V uint8 (n, h / 2, w), limited range; arrays or tensors as the crops are.
@@ -88,7 +88,7 @@ def composite_nv12_torch(crops: torch.Tensor, plan: CompositePlan) -> tuple[torc
 
     Args:
         crops: uint8 (n, 512, 512, 3), RGB; n may be 0.
-        plan: Of the avatar that the crops belong to.
+        plan: Plan of the avatar that the crops belong to.
 
     Returns:
         Luma uint8 (n, h, w) and interleaved U V uint8 (n, h / 2, w), limited range.

@@ -26,7 +26,7 @@ ROW = 8
 
 @dataclass(frozen=True, eq=False)
 class DevicePlan:
-    """One avatar's plan on a device; equal only to itself. Keep it alive while launches that use it run.
+    """An avatar's plan on a device; equal only to itself. Keep it alive while launches that use it run.
 
     Attributes:
         plan: What it was made of.
@@ -67,7 +67,7 @@ def upload_plan(plan: CompositePlan, device: torch.device | str) -> DevicePlan:
     """Copy what the GPU needs of a plan.
 
     Args:
-        plan: Of one avatar.
+        plan: Plan of one avatar.
         device: Where to.
     """
     channels = plan.background.astype(np.int32)

@@ -4,8 +4,8 @@ The graph holds one kernel: crop slots -> blend -> NV12 -> the canvases that the
 pointers never change: crops go into the slots, the sessions' addresses into the table. So sessions come and go without a new
 capture.
 
-Replay safety: whoever runs holds the lock from filling the slots until the launch is queued. A run from another stream than the
-one before waits, on the GPU, for everything queued there; a session's canvas is written only by runs that name it.
+Replay safety: a caller of `run` holds the lock from filling the slots until the launch is queued. A run from another stream than
+the one before waits, on the GPU, for everything queued there; a session's canvas is written only by runs that name it.
 """
 
 from __future__ import annotations

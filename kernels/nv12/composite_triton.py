@@ -215,7 +215,7 @@ def composite_into(
 
 
 def composite_targets(crops: torch.Tensor, targets: list[CompositeTarget], *, tiling: Tiling | None = None) -> None:
-    """One picture per target, uncaptured: builds the tables and launches. All targets share one colour standard.
+    """Compose one picture per target, uncaptured: builds the tables and launches. All targets share one colour standard.
 
     Args:
         crops: uint8 (n, 512, 512, 3), RGB.

@@ -93,7 +93,7 @@ def convert_planes(planes: Sequence[F32], matrix: ColourMatrix, chroma: str, y_o
 
 
 def _weigh(planes: Sequence[F32], matrix: ColourMatrix, row: int, out: U8) -> U8:
-    """One row of the matrix: the weighted sum of the planes and its offset, rounded into `out`."""
+    """Apply one row of the matrix: the weighted sum of the planes and its offset, rounded into `out`."""
     import cv2
 
     red, green, blue = matrix.rgb_to_yuv[row]

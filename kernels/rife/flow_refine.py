@@ -41,7 +41,7 @@ def refine_input(
         side0: (n, H, W, 8), H and W multiples of `scale`.
         side1: Likewise.
         times: float32 (n,).
-        heads: Of the blocks so far, 0 .. 5; none means unwarped sides, no flow, no logit.
+        heads: Outputs of the blocks so far, 0 to 5; none means unwarped sides, no flow, no logit.
         scale: 1, or an even number.
         logits_add: Whether logits accumulate.
 
@@ -70,7 +70,7 @@ def fuse(side0: Tensor, side1: Tensor, heads: Sequence[Head], height: int, width
     Args:
         side0: (n, H, W, 8).
         side1: Likewise.
-        heads: Of all blocks, at least one.
+        heads: Outputs of all blocks, at least one.
         height: Rows of the picture, <= H.
         width: Columns, <= W.
         logits_add: Whether logits accumulate.
@@ -141,7 +141,7 @@ def upsampled(head: Head) -> Tensor:
 
 
 def local_mean(grid: Tensor, window: int) -> Tensor:
-    """Mean over the `window` x `window` (odd) points around each of (n, c, h, w); at the edges over those that exist."""
+    """Mean over the `window` x `window` (odd) points around each of (n, c, h, w); at the edges over the pixels that exist."""
     return grid if window == 1 else F.avg_pool2d(grid, window, 1, window // 2, count_include_pad=False)
 
 

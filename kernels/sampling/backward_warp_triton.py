@@ -40,5 +40,5 @@ def sample_side(side_ptr, n, x, y, height, width, valid):
 
 @triton.jit
 def pick(values, channel: tl.constexpr):
-    """One channel (P,) of (P, 8)."""
+    """Take one channel (P,) out of (P, 8)."""
     return tl.sum(tl.where(tl.arange(0, 8)[None, :] == channel, values, 0.0), axis=1)

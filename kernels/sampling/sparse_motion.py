@@ -31,7 +31,7 @@ def sparse_motion(volume: Tensor, kp_source: Tensor, kp_driving: Tensor, wide: i
 
     Returns:
         (b, d, h, w, 112), and (b, d, h, w, wide) whose last 112 channels are the same and whose first are not written: they are for
-        whoever joins something in front. Types of `volume`.
+        a caller that joins something in front. Types of `volume`.
 
     Raises:
         ShapeError: Operands that do not fit.

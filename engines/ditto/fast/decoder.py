@@ -46,7 +46,7 @@ class FastDecoder(nn.Module):
         warp: Where `third` and `fourth` come from. Not changed.
         decoder: The decoder. Not changed.
         depth: Depth of the warped volume.
-        dtype: Of weights and maps; biases and statistics are float32.
+        dtype: Type of weights and maps; biases and statistics are float32.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ class FastDenseMotion(nn.Module):
 
     Args:
         network: Where the weights come from. Not changed.
-        dtype: Of weights and maps; biases, keypoints, positions and softmax are float32.
+        dtype: Type of weights and maps; biases, keypoints, positions and softmax are float32.
     """
 
     def __init__(self, network: DenseMotionNetwork, dtype: torch.dtype = torch.float16) -> None:

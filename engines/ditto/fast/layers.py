@@ -92,7 +92,7 @@ class FusedFeedForward(nn.Module):
 
 
 class FusedEncoderLayer(nn.Module):
-    """One layer of the condition encoder."""
+    """A layer of the condition encoder."""
 
     def __init__(self, layer: EncoderLayer, dtype: torch.dtype) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class LayerCondition:
 
 
 class FusedDecoderLayer(nn.Module):
-    """One decoder layer: eight launches."""
+    """A decoder layer: eight launches."""
 
     def __init__(self, layer: DecoderLayer, dtype: torch.dtype) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ class FastRender(nn.Module):
         self.eval()
 
     def source(self, volume: Tensor) -> SourceTensors:
-        """See `FastDenseMotion.source`."""
+        """Prepare a source picture's volume as `FastDenseMotion.source` does."""
         return self.dense_motion.source(volume)
 
     def forward(self, volume: Tensor, compressed: Tensor, kp_source: Tensor, kp_driving: Tensor) -> Tensor:

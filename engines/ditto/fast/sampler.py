@@ -5,7 +5,7 @@
 * Once per window: condition encoder, keys and values of the condition for all layers in one product, FiLM factors of all steps
   and layers in one product.
 * Per step: 8 launches a layer and 3 around them, for both guidance branches together: norms, rotations, biases, GELU, FiLM,
-  residuals, guidance and DDIM's update are parts of the products beside them.
+  residuals, guidance and DDIM's update are parts of the products next to them.
 
 The residual stream, the motion, norms and softmax are float32; products run in the type of the weights. The loop reads nothing
 back, so it can be captured whole (`engines.runtimes.cuda_graphs.BucketedGraph`). On the CPU in float32 it gives the sampler's

@@ -136,12 +136,12 @@ class HubertRecipe:
     }
 
     def plan(self, kitchen: Kitchen, progress: Progress) -> Plan:
-        """See `engines.tensorrt.recipes.Recipe`."""
+        """Implement `engines.tensorrt.recipes.Recipe`."""
         path = self._file(kitchen)
         return find_hubert_plan(path, kitchen.library, kitchen.target, kitchen.settings, progress)
 
     def compare(self, kitchen: Kitchen) -> tuple[Agreement, bool] | None:
-        """See `engines.tensorrt.recipes.Recipe`; the engine is built where it is missing, and one that is off is an error."""
+        """Implement `engines.tensorrt.recipes.Recipe`; the engine is built where it is missing, and one that is off is an error."""
         _, agreement = verified_hubert_engine(self._file(kitchen), kitchen.settings)
         return agreement, True
 

@@ -1,4 +1,4 @@
-"""Weights of `HubertEncoder` out of an ONNX file: by name, else by the place in the graph beside a named bias.
+"""Weights of `HubertEncoder` out of an ONNX file: by name, else by the place in the graph next to a named bias.
 
 Exporters keep the names of biases and norms, but fold the transposed weight of a linear layer, or the normalised weight of the
 position code, into an initialiser without a telling name; it is found as the other factor of the product that the bias is added to.
@@ -151,7 +151,7 @@ def read_hubert(path: Path, **config: Any) -> HubertEncoder:
 
 
 def _parameter(graph: OnnxGraph, key: str) -> Tensor:
-    """One parameter; empty where the file has none."""
+    """A parameter; empty where the file has none."""
     owner, _, kind = key.rpartition(".")
     name = graph.named(key)
     if name is not None:

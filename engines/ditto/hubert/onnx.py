@@ -51,7 +51,7 @@ class Hubert:
         return self._model.provider
 
     def encode(self, window: F32) -> F32:
-        """One window: float32 (6480,) samples at 16 kHz -> float32 (20, 1024) rows at 50 Hz."""
+        """Encode one window: float32 (6480,) samples at 16 kHz -> float32 (20, 1024) rows at 50 Hz."""
         return self.encode_all([window])[0]
 
     def encode_all(self, windows: Sequence[F32]) -> list[F32]:

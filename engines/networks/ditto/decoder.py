@@ -31,7 +31,7 @@ class Spade(nn.Module):
 
 
 class SpadeResidualBlock(nn.Module):
-    """Two normalised convolutions beside a shortcut, which is normalised and convolved (1 x 1) where the width changes."""
+    """Two normalised convolutions and a shortcut around them, which is normalised and convolved (1 x 1) where the width changes."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()

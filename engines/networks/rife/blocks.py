@@ -36,7 +36,7 @@ def _down(in_channels: int, out_channels: int) -> nn.Sequential:
 
 
 class IFBlock(nn.Module):
-    """One refinement step.
+    """A refinement step.
 
     Args:
         in_channels: Channels of the input with the flow appended.
@@ -74,7 +74,7 @@ class IFBlock(nn.Module):
 
 
 class PReluBlock(nn.Module):
-    """One refinement step of 4.0: PReLU instead of LeakyReLU, one residual around eight convolutions, a head at half the size.
+    """A refinement step of 4.0: PReLU instead of LeakyReLU, one residual around eight convolutions, a head at half the size.
 
     Args:
         in_channels: Channels of the input with the flow appended.
