@@ -54,6 +54,7 @@ class MouthLayers:
         jaw_parts: RGBA, lower teeth and tongue, fixed to the jaw.
         corners: RGBA, skin without the dark line beyond the mouth corners; shown as the lips pucker.
         cavity: float32 (3, 1, 1), colour of the dark.
+        haze: float32 (1,), level of black in the picture, in front of the teeth and all that is behind them.
         contact: float32 (3, 1, 1), depth of the drawn line where lips meet; 0 where the source has its own.
         tuck_under: float32 (1,), further pixels that the lower lip continues behind the upper one while the mouth is closed.
         centre: Resting middle of the lips, crop pixels.
@@ -69,6 +70,7 @@ class MouthLayers:
     jaw_parts: torch.Tensor
     corners: torch.Tensor
     cavity: torch.Tensor
+    haze: torch.Tensor
     contact: torch.Tensor
     tuck_under: torch.Tensor
     centre: tuple[float, float]
@@ -114,6 +116,7 @@ def build_mouth(frame: FaceFrame, lips: LipLines, region: MouthRegion, crop: U8,
         jaw_parts=texture(interior.jaw_parts),
         corners=texture(calm_corners(lips, part, grid, frame.mouth_width)),
         cavity=torch.from_numpy(interior.cavity.astype(np.float32))[:, None, None],
+        haze=torch.tensor([interior.haze]),
         contact=torch.zeros(3, 1, 1) if lips.closed_source else torch.tensor(CONTACT)[:, None, None],
         tuck_under=torch.tensor([0.0 if lips.closed_source else 2.0 * OPEN_INSET_PX]),
         centre=(float(centre[0]), float(centre[1])),
@@ -188,12 +191,13 @@ def compose_mouth(
     upper_alpha = teeth[:, 3:] * (1.0 / 255.0)
     picture = torch.lerp(picture, teeth[:, :3], upper_alpha * (1.0 - 0.5 * protrusion)) * shade
     picture = torch.lerp(picture, mouth.cavity * 0.7, 0.6 * protrusion)  # little light gets in behind rounded lips
+    picture = picture + mouth.haze
 
     low_rgb = low[:, :3] * _lip_shade(low_edge, opening * 0.30 + (1.0 - opening) * mouth.contact)
     behind = LIP_TUCK_UNDER_PX + mouth.tuck_under * (1.0 - opening)
     picture = torch.lerp(picture, low_rgb, ((low_edge + behind) * (1.0 / 1.5) + 0.5).clamp(0.0, 1.0))
     bite = ((BITE_DEPTH * width - low_edge) * 0.3).clamp(0.0, 1.0) * motion.tuck[:, None, None, None]
-    picture = torch.lerp(picture, teeth[:, :3] * under_up, upper_alpha * bite)
+    picture = torch.lerp(picture, teeth[:, :3] * under_up + mouth.haze, upper_alpha * bite)
     within = (1.0 - low_edge * (1.0 / 3.0)).clamp(0.0, 1.0)  # beyond the corners the layers are one skin
     up_rgb = up[:, :3] * _lip_shade(up_edge, (opening * 0.22 + (1.0 - opening) * mouth.contact) * within)
     picture = torch.lerp(picture, up_rgb, (up_edge * (1.0 / 1.5) + 0.5).clamp(0.0, 1.0))

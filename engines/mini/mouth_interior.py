@@ -1,6 +1,6 @@
 """What an open mouth shows: teeth of the upper jaw (fixed to the skull), teeth of the lower jaw and the tongue (fixed to the jaw).
 
-Drawn once per avatar as textures in the face's own units, toned to the picture's exposure; where the source shows its own upper
+Drawn once per avatar as textures in the face's own units, in the portrait's own light; where the source shows its own upper
 teeth, they take the place of the drawn ones, at the very spot where they were.
 """
 
@@ -15,6 +15,7 @@ from engines.mini.easing import smoothstep
 from engines.mini.face_frame import FaceFrame, LipLines
 from engines.mini.mesh_handles import UPPER_LIP_CLOSING
 from engines.mini.mouth_layers import TextureGrid
+from engines.mini.portrait_light import PortraitLight, measure_light
 from kernels.arrays import F64, I64, U8
 from kernels.sampling.remap import remap_bilinear
 
@@ -40,11 +41,13 @@ class InteriorTextures:
         upper_teeth: Moves with the skull.
         jaw_parts: Lower teeth in front of the tongue; moves with the jaw.
         cavity: Colour of the dark, float64 (3,), 0..255.
+        haze: Level of black in the picture, 0..255; neither texture nor `cavity` holds it: it lies in front of their shadows.
     """
 
     upper_teeth: U8
     jaw_parts: U8
     cavity: F64
+    haze: float
 
 
 def draw_interior(frame: FaceFrame, lips: LipLines, crop: U8, fine_rgb: U8, grid: TextureGrid) -> InteriorTextures:
@@ -58,7 +61,8 @@ def draw_interior(frame: FaceFrame, lips: LipLines, crop: U8, fine_rgb: U8, grid
         grid: Mouth coordinates of the texels.
     """
     width = frame.mouth_width
-    tone = _tone(frame, crop)
+    light = measure_light(frame, crop)
+    tone = light.tone
     x = grid.u * 0.5
     edge_upper, edge_lower = lips.at(grid.u)
     middle_upper, middle_lower = lips.at(np.array([0.0, -0.7, 0.7]))
@@ -66,24 +70,24 @@ def draw_interior(frame: FaceFrame, lips: LipLines, crop: U8, fine_rgb: U8, grid
     rest = float(closed[0])
     curl = float(np.clip((rest - (closed[1] + closed[2]) / 2) / width, 0.0, 0.12))
     y = (grid.v - rest) / width
-    own = None if lips.closed_source else _own_teeth(fine_rgb, grid, edge_upper, edge_lower)
+    own = None if lips.closed_source else _own_teeth(fine_rgb, grid, edge_upper, edge_lower, light)
     drop, tint = INCISAL_DROP, tone
     if own is not None:
         visible = own.rgba[own.rgba[..., 3] > 200.0][:, :3]
-        tint = np.clip(np.percentile(visible, 60, axis=0) / (IVORY * 0.93), 0.5, 1.15)
+        tint = np.clip(light.off(np.percentile(visible, 60, axis=0)) / (IVORY * 0.93), 0.5, 1.15)
         drop = float(np.clip((own.side_drop - rest) / width + _bend(np.array(own.side * 0.5), curl), -0.02, 0.16))
     bend = _bend(x, curl)
     upper = _teeth(x, drop - bend - y, UPPER_BOUNDS, UPPER_LIFT, width, TOOTH_HEIGHT, 1.0, 0.75)
     lower = _teeth(x, y - (INCISAL_DROP - 0.065) + 0.5 * bend, LOWER_BOUNDS, LOWER_LIFT, width, 0.16, 0.88, 0.0)
     tongue = _tongue(x, y)
-    upper[..., :3] *= tint
-    lower[..., :3] *= tint
-    tongue[..., :3] *= tone
+    for part, colour in ((upper, tint), (lower, tint), (tongue, tone)):
+        part[..., :3] = light.on(part[..., :3] * colour)
     if own is not None:
         upper[..., 3] *= 1.0 - smoothstep(0.7, 1.0, own.share)
         upper[..., :3] *= 0.95
         upper = _stack(upper, own.rgba)
-    return InteriorTextures(_to_u8(upper), _to_u8(_stack(tongue, lower)), CAVITY * (0.35 + 0.65 * tone))
+    cavity = light.on(CAVITY * (0.35 + 0.65 * tone))
+    return InteriorTextures(_to_u8(upper), _to_u8(_stack(tongue, lower)), cavity, light.lift)
 
 
 def _stack(back: F64, front: F64) -> F64:
@@ -102,18 +106,6 @@ def _bend(x: F64, curl: float) -> F64:
 
 def _to_u8(rgba: F64) -> U8:
     return np.clip(np.round(rgba), 0, 255).astype(np.uint8)
-
-
-def _tone(frame: FaceFrame, crop: U8) -> F64:
-    """Exposure and tint of the picture, from the brighter skin of the cheeks; (3,), about 0.6..1.05."""
-    ids = [50, 280, 205, 425, 117, 346, 4, 151]
-    places = np.clip(np.round(frame.points[ids]), 0, crop.shape[0] - 1).astype(int)
-    blurred = cv2.GaussianBlur(crop, (0, 0), 3.0)
-    skin = np.percentile(blurred[places[:, 1], places[:, 0]].astype(np.float64), 70, axis=0)
-    exposure = float(np.clip(skin.mean() / 175.0, 0.55, 1.04))
-    tint = skin / max(float(skin.mean()), 1.0)
-    result: F64 = exposure * (1.0 + 0.34 * (tint - np.array([1.18, 0.96, 0.86])))
-    return result
 
 
 def _teeth(x: F64, depth: F64, bounds: F64, lift: F64, width: float, height: float, light: float, shadow: float) -> F64:
@@ -187,14 +179,14 @@ class _OwnTeeth:
     side: float
 
 
-def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64) -> _OwnTeeth | None:
+def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64, light: PortraitLight) -> _OwnTeeth | None:
     """Find the source's upper teeth; None where it shows none."""
     inside = (grid.v > upper + 1.0) & (grid.v < lower - 1.5) & (np.abs(grid.u) < 0.95)
     if inside.sum() < 40:
         return None
     luma = cv2.cvtColor(fine_rgb, cv2.COLOR_RGB2GRAY).astype(np.float64)
     bright = float(np.percentile(luma[inside], 85))
-    if bright < 90.0:
+    if bright - light.lift < light.gain * 90.0:
         return None
     soft = cv2.GaussianBlur(fine_rgb, (0, 0), 1.2).astype(np.float64)
     green = soft[..., 1] / np.maximum(soft[..., 0], 1.0)  # teeth are white, lips are red
@@ -226,7 +218,7 @@ def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64) -> _OwnT
     source_row = np.where(rows < top, top + np.minimum(phase, 2 * reach - phase), rows)
     columns = np.broadcast_to(every, source_row.shape)
     places = np.stack([columns, source_row], axis=-1).astype(np.float32)
-    rgb = remap_bilinear(fine_rgb, places).astype(np.float64)
+    rgb = np.maximum(remap_bilinear(fine_rgb, places) - light.lift, 0.0)
     alpha = np.where(rows < top, 1.0, cv2.GaussianBlur(teeth, (0, 0), 0.8)) * share[None, :]
     ends = filled[[0, -1]]
     edge = (top + height).round().astype(int)[ends]
