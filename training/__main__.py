@@ -18,11 +18,10 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from benchmarks.core.run_info import describe_run
-from benchmarks.quality import real_prompts, real_speech
 from engines.mini.load import load_engines, load_networks, weights_folder
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError
+from training import real_prompts, real_speech
 from training.augment import Augmenter
 from training.bank import build_bank, join_banks
 from training.corpus import heldout_utterances, make_corpus
@@ -35,6 +34,7 @@ from training.evaluate import (
 )
 from training.export import export_encoder, export_lmdm, write_json
 from training.model_card import model_card
+from training.source_commit import source_commit
 from training.synthesisers import Tools, fetch, locate
 from training.train_encoder import EncoderSettings, EncoderStart, RowHeads, train_encoder
 from training.train_motion import MotionSettings, train_motion
@@ -204,7 +204,7 @@ def describe(args: argparse.Namespace, hours: str, encoder: EncoderSettings, mot
     """What the card says about the run."""
     device = torch.cuda.get_device_name() if args.device.startswith("cuda") else "CPU"
     return {
-        "commit": describe_run("python -m training").commit,
+        "commit": source_commit(),
         "speech": hours,
         "device": device,
         "torch": torch.__version__,

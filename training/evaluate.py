@@ -8,17 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from benchmarks.quality.alignment import expected_opening
-from benchmarks.quality.lip_sync import (
-    Span,
-    SpokenClip,
-    best_lag,
-    closed_share,
-    closures,
-    false_closures_per_s,
-    pooled_r,
-    wrong_sentence_r,
-)
 from engines.mini.load import MiniEngines
 from engines.mini.motion_space import rest_motion
 from engines.mini.rig import mouth_gap
@@ -30,6 +19,17 @@ from pipeline.mini.load import make_speech_stages
 from pipeline.mini.motion_diffusion import initial_carry
 from pipeline.stages import MotionItem
 from pipeline.types import FEATURE_RATE_HZ, MOTION_FPS, ROWS_PER_FRAME, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
+from training.alignment import expected_opening
+from training.lip_sync import (
+    Span,
+    SpokenClip,
+    best_lag,
+    closed_share,
+    closures,
+    false_closures_per_s,
+    pooled_r,
+    wrong_sentence_r,
+)
 from training.phones import BILABIALS, PHONE_CLASS, PHONES, SILENCE, Phone, rasterise
 from training.train_encoder import RowHeads, lip_gap
 

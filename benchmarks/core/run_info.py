@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import torch
+
+from training.source_commit import source_commit
 
 RESULTS_DIR = Path(__file__).resolve().parents[1] / "results"
 
@@ -49,7 +49,7 @@ def describe_run(
         device=name,
         cpu=_cpu_name(),
         torch=torch.__version__,
-        commit=commit or _commit(),
+        commit=commit or source_commit(),
         date=today(),
         command=command,
     )
@@ -63,21 +63,3 @@ def _cpu_name() -> str:
         model = match.group(1).strip() if match else model
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{model}, {cores} cores"
-
-
-def _commit() -> str:
-    git = shutil.which("git")
-    root = Path(__file__).resolve().parents[2]
-    if git is None:
-        return "unknown"
-    head = subprocess.run([git, "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments
-    if head.returncode != 0:
-        return "unknown"
-    changed = subprocess.run(  # noqa: S603 - fixed arguments
-        [git, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return head.stdout.strip() + ("-dirty" if changed.stdout.strip() else "")

@@ -18,12 +18,12 @@ import torch
 from benchmarks.core.record import BenchmarkRecord, make_record
 from benchmarks.core.run_info import RunInfo
 from benchmarks.quality.aperture import CLOSED_MARGIN, ApertureMeter, Apertures
-from benchmarks.quality.lip_sync import pearson
 from engines.mini.control_points import INDEX
 from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp, mouth_gap
 from engines.motion_layout import pack_motion
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError
+from training.lip_sync import pearson
 
 Film = Callable[[F32], bytes]
 """Motion float32 (n, 265) at 25 frames/s -> the mp4 that the product would make of it."""

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import torch
 
-from benchmarks.quality.alignment import expected_opening
-from benchmarks.quality.lip_sync import Span
 from benchmarks.quality.speaking import Sentence
 from engines.mini.rig import actions_to_exp
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.clock import motion_frame_count
 from pipeline.types import MOTION_FPS
+from training.alignment import expected_opening
 from training.corpus import heldout_utterances
+from training.lip_sync import Span
 from training.phones import BILABIALS, Phone
 from training.synthesisers import locate
 from training.visemes import phones_to_actions

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.core.record import BenchmarkRecord, make_record
 from benchmarks.core.run_info import RunInfo
-from benchmarks.quality.lip_sync import (
+from training.lip_sync import (
     SpokenClip,
     best_lag,
     clip_rs,

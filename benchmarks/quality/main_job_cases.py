@@ -18,12 +18,10 @@ from benchmarks.quality.boundaries import (
 )
 from benchmarks.quality.encode_speed import converting_encode_fps, encode_fps, nv12_psnr_db
 from benchmarks.quality.held_out import labelled_sentence
-from benchmarks.quality.lip_sync import AFTER_SPEECH_S, best_lag, pooled_r
 from benchmarks.quality.lip_sync_records import closures_record, correlation_record, lag_record, silence_record
 from benchmarks.quality.local_face import large_presenter_face, portrait_face, wav_of
 from benchmarks.quality.main_job_run import SUITE, CaseLeftOut, MainJob, Measure
 from benchmarks.quality.motion_speed import measure as measure_motion_speed
-from benchmarks.quality.real_speech import load as load_real_speech
 from benchmarks.quality.renderer_speed import measure as measure_renderer_speed
 from benchmarks.quality.speaking import SILENCE_S, ceiling_clips, silence_shares, spoken_clips
 from kernels.arrays import F32
@@ -32,6 +30,8 @@ from pipeline.config import EncoderSettings
 from pipeline.media.audio_in import decode_audio
 from pipeline.media.encoder import Purpose
 from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ
+from training.lip_sync import AFTER_SPEECH_S, best_lag, pooled_r
+from training.real_speech import load as load_real_speech
 from training.utterance import SynthesisError
 
 BOUNDARY_CHUNKS: Final = (4, 8, 16)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.core.record import BenchmarkRecord, format_table
 from benchmarks.core.run_info import RunInfo
 from benchmarks.quality.aperture import face_mesh_meter
-from benchmarks.quality.lip_sync import SpokenClip, closures, pooled_r
 from benchmarks.quality.speaking import Face, Meter, Sentence, ceiling_clips, rest_limit, spoken_clips
 from kernels.errors import InvalidInputError, LiveAnchorError
+from training.lip_sync import SpokenClip, closures, pooled_r
 
 if TYPE_CHECKING:
     from benchmarks.quality.local_face import LocalFace

@@ -9,11 +9,11 @@ from typing import Final, Protocol
 import numpy as np
 
 from benchmarks.quality.aperture import CLOSED_MARGIN, Apertures
-from benchmarks.quality.lip_sync import Span, SpokenClip, closed_share
 from engines.motion_layout import EXP
 from kernels.arrays import F32, U8
 from kernels.errors import InvalidInputError
 from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ
+from training.lip_sync import Span, SpokenClip, closed_share
 
 SILENCE_S: Final = 5.0
 NOISE_DBFS: Final = -50.0

@@ -28,7 +28,7 @@ def forbidden_for(package: str) -> set[str]:
     if package == "benchmarks":
         return {"tests"}
     if package == "training":
-        return set()
+        return {"benchmarks", "tests"}
     return set(LAYERS[LAYERS.index(package) + 1 :]) | set(FREE) | {"tests"}
 
 

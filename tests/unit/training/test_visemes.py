@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.quality.alignment import closures, expected_opening, share_closed
 from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp, mouth_gap
+from training.alignment import closures, expected_opening, share_closed
 from training.phones import PHONES, SILENCE, Phone
 from training.visemes import Style, phones_to_actions
 

@@ -8,12 +8,12 @@ import pytest
 
 from benchmarks.core.run_info import RunInfo
 from benchmarks.quality.aperture import Apertures, NoFaceError
-from benchmarks.quality.lip_sync import Span
 from benchmarks.quality.lip_sync_records import closures_record, correlation_record, lag_record, silence_record
 from benchmarks.quality.speaking import Sentence, ceiling_clips, rest_limit, silence_shares, spoken_clips
 from engines.motion_layout import EXP
 from kernels.errors import InvalidInputError
 from pipeline.types import SAMPLES_PER_FRAME
+from training.lip_sync import Span
 
 REST = 0.02
 RUN = RunInfo("cpu", "cpu, 2 cores", "2.13.0", "0123abc", date(2026, 1, 2), "python -m benchmarks.main_job")

@@ -1,7 +1,7 @@
 """Recordings of a person with phone timings: telephone prompts, Debian's `asterisk-core-sounds-en-g722` (16 kHz, 10 minutes).
 
 Used for measuring only, never for training. Their texts come with `asterisk-core-sounds-en`; they are aligned by a real recogniser
-(`benchmarks.quality.real_speech.align`). What the texts do not say exactly (digits, tones) or the recogniser does not know is
+(`training.real_speech.align`). What the texts do not say exactly (digits, tones) or the recogniser does not know is
 left out.
 """
 
@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.quality.real_speech import align
 from kernels.errors import InvalidInputError
 from pipeline.types import SAMPLE_RATE_HZ
+from training.real_speech import align
 from training.utterance import SynthesisError, Utterance
 
 DEFAULT_ROOT: Final = Path("/")

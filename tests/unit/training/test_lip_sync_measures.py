@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.quality.lip_sync import (
+from kernels.errors import InvalidInputError, ShapeError
+from training.lip_sync import (
     Span,
     SpokenClip,
     best_lag,
@@ -19,7 +20,6 @@ from benchmarks.quality.lip_sync import (
     shifted,
     wrong_sentence_r,
 )
-from kernels.errors import InvalidInputError, ShapeError
 
 FPS = 25.0
 

@@ -7,8 +7,8 @@ import av
 import numpy as np
 import pytest
 
-from benchmarks.quality import real_prompts
 from kernels.errors import InvalidInputError
+from training import real_prompts
 from training.phones import Phone
 from training.utterance import SynthesisError
 

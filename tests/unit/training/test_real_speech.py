@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.quality.real_speech import align, read_wav, transcripts
 from kernels.errors import InvalidInputError
+from training.real_speech import align, read_wav, transcripts
 from training.utterance import SynthesisError
 
 

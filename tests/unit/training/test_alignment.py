@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.quality.alignment import closures, expected_opening, pauses, share_closed
+from training.alignment import closures, expected_opening, pauses, share_closed
 from training.phones import SILENCE, Phone
 
 
