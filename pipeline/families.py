@@ -21,7 +21,7 @@ ENTRY_POINTS: Final = "liveanchor.families"
 
 def family_modules() -> dict[str, str]:
     """The table, and after it what installed packages add."""
-    return FAMILIES | {name: module for name, module in _installed().items() if name not in FAMILIES}
+    return FAMILIES | {name: module for name, module in installed_families().items() if name not in FAMILIES}
 
 
 def find_family(name: str) -> Family:
@@ -30,7 +30,7 @@ def find_family(name: str) -> Family:
     Raises:
         InvalidInputError: There is none.
     """
-    module = FAMILIES.get(name) or _installed().get(name)
+    module = FAMILIES.get(name) or installed_families().get(name)
     if module is None:
         raise InvalidInputError("family", repr(name[:40]), ", ".join(family_modules()))
     family: Family = importlib.import_module(module).FAMILY
@@ -38,5 +38,6 @@ def find_family(name: str) -> Family:
 
 
 @cache
-def _installed() -> dict[str, str]:
+def installed_families() -> dict[str, str]:
+    """Name -> module of the families that installed packages bring; looked for once."""
     return {point.name: point.module for point in entry_points(group=ENTRY_POINTS)}

@@ -37,6 +37,7 @@ ALL_STAGES: Final[tuple[NeuralStage, ...]] = ("audio_features", "motion_diffusio
 USUAL_SHARES: Final[Mapping[str, float]] = MappingProxyType(
     {"audio_features": 0.15, "motion_diffusion": 0.3, "renderer": 0.4, "rife": 0.15}
 )
+"""Together one GPU."""
 
 
 class AudioStage(Protocol):

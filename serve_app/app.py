@@ -18,10 +18,11 @@ from serve_app.http.ingress import IngressReplica
 
 
 def build_app(args: AppConfig) -> Application:
-    """Bind the graph: `Ingress` -> `SessionHost` -> the four stages. Each deployment receives only its own settings."""
+    """Bind the graph: `Ingress` -> `SessionHost` -> the stages of the family and `Rife`. Each receives only its own settings."""
+    there = args.deployed()
 
     def bind(name: str, replica: type[Any], *bound: object, **extra: object) -> Application:
-        options = args.deployments.by_name()[name].serve_options() | extra
+        options = there[name].serve_options() | extra
         deployment: Any = serve.deployment(name=DEPLOYMENT_NAMES[name], **options)(replica)
         application: Application = deployment.bind(*bound)
         return application
@@ -30,7 +31,9 @@ def build_app(args: AppConfig) -> Application:
         "session_host",
         SessionHostReplica,
         bind("audio_features", AudioFeaturesReplica, args.stage("audio_features")),
-        bind("motion_diffusion", MotionDiffusionReplica, args.stage("motion_diffusion")),
+        bind("motion_diffusion", MotionDiffusionReplica, args.stage("motion_diffusion"))
+        if "motion_diffusion" in there
+        else None,
         bind(
             "renderer",
             RendererReplica,

@@ -13,6 +13,7 @@ from pipeline.ditto.avatar_tensors import DittoTensors
 from pipeline.ditto.blink_schedule import blink_indices
 from pipeline.ditto.motion_diffusion import DittoMotionCarry, start_carry
 from pipeline.ditto.speaker import blink_offsets
+from pipeline.live.loop_choice import choose_loop
 from pipeline.session.sway import ANGLES, sway
 from pipeline.stages import Carry
 
@@ -53,6 +54,10 @@ class DittoBehaviour:
             for name, part in _POSE.items():
                 offsets[:, part] = curves[name][:, None] * self._slopes[name]
         return offsets[first_frame - start : first_frame - start + n_frames].copy()
+
+    def loop(self, seed: int, frames: int) -> F32:
+        """The stretch of idle motion, float32 (frames, 265), that blinks often enough and turns gently."""
+        return choose_loop(self, seed, frames)
 
     def start(
         self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None, hop_frames: int = 0

@@ -14,7 +14,7 @@ from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.bounded_cache import BoundedCache
 from pipeline.config import SessionSettings
 from pipeline.live.grid import MediaGrid
-from pipeline.live.loop_choice import choose_loop, mirrored
+from pipeline.live.loop_choice import mirrored
 from pipeline.live.settings import LiveSettings
 from pipeline.session.behaviour import MotionBehaviour, behaviour_of
 from pipeline.session.drawing import ChunkDrawer
@@ -171,7 +171,7 @@ class IdleLoops:
 
     def _motion_of(self, avatar: Avatar, behaviour: MotionBehaviour) -> F32:
         seed = int(avatar.avatar_id[:8], 16)
-        return self._motion.get_or_build(avatar.avatar_id, lambda: choose_loop(behaviour, seed, self._frames))
+        return self._motion.get_or_build(avatar.avatar_id, lambda: behaviour.loop(seed, self._frames))
 
     def _keep(self, key: tuple[str, float, str], done: asyncio.Task[LoopPictures]) -> None:
         self._drawing.pop(key, None)

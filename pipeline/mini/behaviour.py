@@ -6,6 +6,7 @@ from typing import Final
 
 from engines.mini.motion_space import rest_motion
 from kernels.arrays import F32
+from pipeline.live.loop_choice import choose_loop
 from pipeline.mini.idle_motion import idle_motion
 from pipeline.mini.motion_diffusion import initial_carry
 from pipeline.stages import Carry
@@ -24,6 +25,10 @@ class MiniBehaviour:
     def idle(self, seed: int, first_frame: int, n_frames: int) -> F32:
         """Motion float32 (n_frames, 265) of the silent face."""
         return idle_motion(seed, first_frame, n_frames)
+
+    def loop(self, seed: int, frames: int) -> F32:
+        """The stretch of idle motion, float32 (frames, 265), that blinks often enough and turns gently."""
+        return choose_loop(self, seed, frames)
 
     def start(
         self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None, hop_frames: int = 0

@@ -26,6 +26,13 @@ class MotionBehaviour(Protocol):
         """Motion of the silent face, float32 (n_frames, 265); `first_frame` may be negative."""
         ...
 
+    def loop(self, seed: int, frames: int) -> F32:
+        """Motion float32 (frames, width) of the loop that an idle live session shows, played to and fro.
+
+        A template video's loop is the video itself, whatever `frames` says.
+        """
+        ...
+
     def start(
         self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None, hop_frames: int = 0
     ) -> Carry:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engines.motion_layout import EXP, MOTION_DIM
+from engines.motion_layout import EXP
 from kernels.arrays import F32
 
 POSE_FADE_FRAMES = 16
@@ -41,7 +41,7 @@ class IdleFade:
     def apply(self, idle: F32, first_frame: int) -> F32:
         """Idle motion (n, 265) of frames from `first_frame` on, with what is left of the residual on top."""
         ages = np.arange(1, len(idle) + 1, dtype=np.float32) + (first_frame - self.first_frame)
-        weights = np.repeat(_smooth_fall(ages, POSE_FADE_FRAMES)[:, None], MOTION_DIM, axis=1)
+        weights = np.repeat(_smooth_fall(ages, POSE_FADE_FRAMES)[:, None], idle.shape[1], axis=1)
         weights[:, EXP] = _smooth_fall(ages, EXP_FADE_FRAMES)[:, None]
         faded: F32 = idle + weights * self.residual
         return faded

@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES, SCALING_POLICY
+from pipeline.families import find_family
 from serve_app.config.settings import AppConfig
 
 APP_NAME = "liveanchor"
 IMPORT_PATH = "serve_app.app:build_app"
-GPU_SHARES = {"audio_features": 0.15, "motion_diffusion": 0.3, "renderer": 0.4, "rife": 0.15}
-"""What one replica of each stage reserves; together one GPU."""
-
-
 HOSTS_PER_GPU: Final = 3
 """A GPU serves some 14 to 16 speaking sessions, a `SessionHost` process six."""
 
@@ -23,15 +20,16 @@ HOSTS_PER_GPU: Final = 3
 def with_gpu_shares(config: AppConfig, gpus: float = 1.0) -> AppConfig:
     """The same configuration with a GPU share for every stage that has none yet, and room for one set of stages per GPU."""
     most = math.floor(gpus)
+    shares = find_family(config.models.family).gpu_shares
     stages = {
         name: one.model_copy(
             update={
-                "num_gpus": one.num_gpus or GPU_SHARES[name],
+                "num_gpus": one.num_gpus or shares[name],
                 "max_replicas": max(most, one.max_replicas, one.min_replicas),
             }
         )
-        for name, one in config.deployments.by_name().items()
-        if name in GPU_SHARES
+        for name, one in config.deployed().items()
+        if name in shares
     }
     hosts = config.deployments.session_host
     stages["session_host"] = hosts.model_copy(update={"max_replicas": max(HOSTS_PER_GPU * most, hosts.max_replicas)})
@@ -57,7 +55,7 @@ def serve_document(config: AppConfig, host: str, port: int, one_proxy: bool = Fa
     """
     args = config.model_dump(mode="json", exclude_defaults=True, exclude={"deployments"})
     deployments = []
-    for name, one in config.deployments.by_name().items():
+    for name, one in config.deployed().items():
         options = {"name": DEPLOYMENT_NAMES[name], **one.serve_options()}
         if name == "renderer":
             options["request_router_config"] = {"request_router_class": AFFINITY_ROUTER}

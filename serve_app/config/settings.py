@@ -30,6 +30,8 @@ from deployments.limits import LimitSettings
 from deployments.stores import StoreSettings
 from kernels.errors import InvalidInputError
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
+from pipeline.families import find_family
+from pipeline.family import ALL_STAGES
 from pipeline.live.settings import LiveSettings, RtcSettings
 from serve_app.config.errors import ENV_PREFIX, NESTED, misspelt_variable, no_yaml, refusal
 from serve_app.http.settings import ApiSettings, HttpSettings
@@ -152,6 +154,12 @@ class AppConfig(BaseSettings):
             if rest != setting and rest in own:
                 return f"{ENV_PREFIX}{group}{NESTED}{rest}".upper()
         return ""
+
+    def deployed(self) -> dict[str, DeploymentSettings]:
+        """The deployments that there are, in the order of the flow: stages that the family lacks are not among them."""
+        neural = find_family(self.models.family).stages
+        lacking = set(ALL_STAGES) - set(neural)
+        return {name: one for name, one in self.deployments.by_name().items() if name not in lacking}
 
     def stage(self, name: StageName) -> StageSettings:
         """A stage's own settings."""

@@ -9,9 +9,10 @@ from deployments.host.avatars import check_family
 from engines.weights.file import WeightsFileError
 from kernels.errors import InvalidInputError
 from pipeline.families import FAMILIES, find_family
+from pipeline.family import ALL_STAGES
 from pipeline.session.local_job import LocalPipeline, register_source
 from pipeline.stages import AudioFacts, MotionFacts
-from pipeline.types import Avatar, FaceRect
+from pipeline.types import Avatar, FaceRect, FeatureRows
 
 
 def test_every_family_is_found_and_others_are_refused() -> None:
@@ -28,6 +29,22 @@ def test_every_family_is_found_and_others_are_refused() -> None:
         assert info.sets_up == (name == "ditto") and info.doubles_in_motion_space == (name == "mini")
     with pytest.raises(InvalidInputError, match="mini, ditto"):
         find_family("wav2lip")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_shares_one_gpu_among_the_stages_that_it_has(name: str) -> None:
+    family = find_family(name)
+    assert set(family.gpu_shares) == {*family.stages, "rife"} and set(family.stages) <= set(ALL_STAGES)
+    assert sum(family.gpu_shares.values()) <= 1.0 + 1e-9
+    assert (family.folder(Path("/data")) is None) == (not family.weights)
+
+
+def test_a_family_answers_for_what_it_has_not() -> None:
+    mini = find_family("mini")
+    with pytest.raises(LookupError, match="mini has a stage motion_diffusion"):
+        mini.pass_on(FeatureRows(np.zeros((2, 4), np.float32), 50, 0), None)  # type: ignore[arg-type]  # never looked at
+    assert mini.engines() == () and mini.weights == () and find_family("ditto").embedded() is None
+    assert "embedded weights" in (mini.embedded() or "")
 
 
 def test_a_family_without_its_weights_says_which_file_is_missing(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"session": {"chunk_frames": 5}}, "session.chunk_frames"),
         ({"batches": {"renderer": {"max_size": 0}}}, "batches.renderer.max_size"),
         ({"deployments": {"renderer": {"num_gpu": 1}}}, "deployments.renderer.num_gpu"),
+        ({"models": {"family": "wav2lip"}}, "models.family"),
         ({"encoder": {"file_crf": 99}}, "encoder.file_crf"),
     ],
 )

@@ -16,8 +16,9 @@ from ray.serve.schema import ServeDeploySchema
 
 from deployments.config import DEPLOYMENT_NAMES, DeploymentSettings
 from deployments.graph.scaling import whole_sets
+from pipeline.family import USUAL_SHARES
 from pipeline.live.settings import LiveSettings
-from serve_app.config.declare import GPU_SHARES, fit_to, serve_document
+from serve_app.config.declare import fit_to, serve_document
 from serve_app.config.settings import AppConfig
 
 STAGES = ("AudioFeatures", "MotionDiffusion", "Renderer", "Rife")
@@ -81,7 +82,7 @@ def test_a_rolling_change_fits_too(document: dict[str, Any]) -> None:
 
 
 def test_shares_are_those_of_liveanchor_serve(document: dict[str, Any]) -> None:
-    for field, share in GPU_SHARES.items():
+    for field, share in USUAL_SHARES.items():
         assert deployments(document)[DEPLOYMENT_NAMES[field]]["ray_actor_options"]["num_gpus"] == share
 
 
