@@ -36,7 +36,7 @@ DEPLOYMENT_NAMES = {
 
 AFFINITY_ROUTER = "deployments.graph.avatar_router:AvatarRouter"
 SCALING_POLICY = "deployments.graph.scaling:whole_sets"
-"""Of the whole application, in YAML; `build_app` cannot name it."""
+"""Autoscaling policy of the whole application, in YAML; `build_app` cannot name it."""
 
 
 class BatchSettings(Settings):
@@ -70,7 +70,7 @@ class ModelSettings(Settings):
 
 
 class StageSettings(Settings):
-    """One stage replica's own settings."""
+    """What a replica of a stage is told."""
 
     model: ModelSettings = ModelSettings()
     batch: BatchSettings = BatchSettings()

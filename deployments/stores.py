@@ -25,6 +25,6 @@ class StoreSettings(Settings):
         for link in uri.split("::"):  # fsspec's chains, such as simplecache::s3://bucket/avatars
             try:
                 fsspec.get_filesystem_class(link.partition("://")[0])
-            except (ImportError, ValueError) as error:  # its package is not installed; nobody knows it
+            except (ImportError, ValueError) as error:  # its package is not installed, or there is none
                 raise ValueError(f"a folder, or a URI that fsspec can open here ({error})") from error
         return uri

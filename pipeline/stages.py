@@ -128,10 +128,10 @@ class Carry(Protocol):
 
 @dataclass(frozen=True)
 class RenderRequest:
-    """One chunk to draw.
+    """A chunk to draw.
 
     Attributes:
-        avatar_id: Whose face.
+        avatar_id: Id of the avatar that speaks.
         motion: Consecutive frames at 25 frames/s.
         following: float32 (265,), the frame after the chunk, needed above 25 frames/s; None at the end of a clip.
         fps: 25, 50 or 59.94. Crops are always drawn at 25.
@@ -164,7 +164,7 @@ class CropsInWork(Protocol):
     """Crops that are being drawn. They are handed on as they are, never awaited by the session: pictures go from stage to stage."""
 
     def cancel(self) -> None:
-        """Nobody wants them any more."""
+        """Give the crops up: they are not wanted any more."""
         ...
 
 
@@ -177,7 +177,7 @@ class Stages(Protocol):
         ...
 
     async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
-        """One hop of features.
+        """Make the features of one hop.
 
         Args:
             window: float32 (context_samples + hop_frames * 640 + lookahead_samples,), with the hop that the stream chose.
@@ -186,7 +186,7 @@ class Stages(Protocol):
         ...
 
     async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
-        """One hop of motion and the carry for the next hop."""
+        """Make one hop of motion and the carry for the next hop."""
         ...
 
     async def renderer(self, request: RenderRequest) -> Nv12RectBatch:

@@ -25,7 +25,7 @@ class StoreUnreachableError(LiveAnchorError):
         self.reason = reason
 
     def __str__(self) -> str:
-        """One line with the store and its answer."""
+        """Say it in one line, with the store and its answer."""
         return f"the store {self.uri} does not answer: {self.reason}"
 
 
@@ -36,7 +36,7 @@ class StoreFullError(StoreUnreachableError):
     retryable = False
 
     def __str__(self) -> str:
-        """One line with the store and its answer."""
+        """Say it in one line, with the store and its answer."""
         return f"the store {self.uri} has no room: {self.reason}"
 
 

@@ -77,7 +77,7 @@ class CropBatch:
     Attributes:
         crops: uint8 RGB (n, 512, 512, 3).
         hold: bool (n,); True where an interpolator must repeat instead of blending into this frame.
-        avatar_id: Whose face.
+        avatar_id: Id of the avatar that speaks.
         first_frame: Index of the first crop's frame since the session's start, at 25 frames/s.
         epoch: Session epoch.
     """
@@ -182,6 +182,6 @@ class Nv12RectBatch:
         return int(self.y_planes.shape[0])
 
     def frame(self, index: int) -> Nv12Rect:
-        """One frame of the batch, without a copy."""
+        """Take one frame out of the batch, without a copy."""
         rect = self.rect
         return Nv12Rect(rect.x, rect.y, rect.w, rect.h, self.y_planes[index], self.uv_planes[index])

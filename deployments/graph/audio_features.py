@@ -54,7 +54,7 @@ class AudioFeaturesReplica:
         return self._worker.stats()
 
     async def check_health(self) -> None:
-        """See `StageWorker.check`."""
+        """Tell Ray Serve what `StageWorker.check` finds."""
         await self._worker.check()
 
     def _probe(self) -> None:

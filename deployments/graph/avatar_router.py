@@ -18,7 +18,7 @@ class AvatarRouter(RequestRouter):
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """One rank per replica, the preferred one first; calls without an avatar go to the least loaded."""
+        """Give each replica a rank, the preferred one first; calls without an avatar go to the least loaded."""
         if pending_request is not None:
             pending_request.routing_context.should_backoff = True
         avatar_id = _avatar_id(pending_request)

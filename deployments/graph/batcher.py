@@ -35,7 +35,7 @@ BatchFunction = Callable[[Sequence[Item]], Awaitable[Sequence[Result | LiveAncho
 ACTIVE_S: Final = 1.0
 """A session that sent a chunk within this time is active."""
 GATHER_FROM: Final = 4
-"""With fewer active sessions the model has time to spare, and nobody waits for company."""
+"""With fewer active sessions the model has time to spare, and no chunk waits for company."""
 LARGEST_WAIT: Final = 0.1
 """Share of a chunk's budget that it may spend on waiting for company."""
 
@@ -122,8 +122,8 @@ class Batcher(Generic[Item, Result]):
 
         Args:
             item: What the batch function understands.
-            session_id: Whose chunk.
-            remaining_ms: Time until nobody wants the result any more, counted from now.
+            session_id: Session that the chunk belongs to.
+            remaining_ms: Time until the result is not wanted any more, counted from now.
             epoch: Raised by every interruption of the session; queued chunks of older epochs are dropped.
 
         Raises:
@@ -243,7 +243,7 @@ class Batcher(Generic[Item, Result]):
                 entry.future.set_result(outcome)
 
     async def _outcomes(self, items: list[Item]) -> list[Result | LiveAnchorError]:
-        """One outcome per item, whatever the batch function does."""
+        """Give one outcome per item, whatever the batch function does."""
         [outcome] = await asyncio.gather(self._run(items), return_exceptions=True)
         if not isinstance(outcome, BaseException):
             if len(outcome) == len(items):

@@ -1,4 +1,4 @@
-"""What travels beside every stage call."""
+"""What travels with every stage call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class CallContext:
-    """Whose call, and for how long somebody waits for it.
+    """Which session a call belongs to, and for how long its result is waited for.
 
     Attributes:
         session_id: Session or job.
@@ -40,7 +40,7 @@ class GpuMemory:
     """Memory of the GPU that one replica works on.
 
     Attributes:
-        total_bytes: Of the GPU.
+        total_bytes: Memory of the GPU.
         cap_bytes: What torch gives this process at most.
         reserved_bytes: What torch holds now, unused blocks included; the CUDA context and other libraries are not in it.
         peak_bytes: Most that torch ever held.

@@ -24,5 +24,5 @@ class GraphCrops:
         self.response = self._launch()
 
     def cancel(self) -> None:
-        """See `CropsInWork`."""
+        """Implement `CropsInWork`."""
         give_up(self.response)

@@ -25,7 +25,7 @@ def own_full_name() -> str:
 
 
 class DirectCall:
-    """One replica's methods.
+    """Calls the methods of one replica, past Ray Serve's router.
 
     Args:
         replica: Its full name, from `own_full_name`.

@@ -22,7 +22,7 @@ class DeadlineExceededError(LiveAnchorError):
         self.budget_ms = budget_ms
 
     def __str__(self) -> str:
-        """One line with the budget."""
+        """Say it in one line, with the budget."""
         return f"{self.stage} did not answer within {self.budget_ms:.0f} ms"
 
 
@@ -43,15 +43,15 @@ class StageOverloadedError(LiveAnchorError):
         self.queued = queued
 
     def __str__(self) -> str:
-        """One line with the queue length."""
+        """Say it in one line, with the queue length."""
         return f"{self.stage} already has {self.queued} calls waiting; try again later"
 
 
 class StaleEpochError(LiveAnchorError):
-    """Work of a session that was interrupted since; nobody waits for the result.
+    """Work of a session that was interrupted since; its result is not wanted.
 
     Args:
-        session_id: Whose work.
+        session_id: Session that the work belongs to.
         epoch: Epoch of the work.
         current: Epoch of the session now.
     """
@@ -65,7 +65,7 @@ class StaleEpochError(LiveAnchorError):
         self.current = current
 
     def __str__(self) -> str:
-        """One line with both epochs."""
+        """Say it in one line, with both epochs."""
         return f"work of epoch {self.epoch} was dropped, the session is at epoch {self.current}"
 
 
@@ -85,7 +85,7 @@ class StageFailedError(LiveAnchorError):
         self.reason = reason
 
     def __str__(self) -> str:
-        """One line with the reason."""
+        """Say it in one line, with the reason."""
         return f"{self.stage} failed: {self.reason}"
 
 
@@ -106,7 +106,7 @@ class StageLostError(LiveAnchorError):
         self.attempts = attempts
 
     def __str__(self) -> str:
-        """One line with the number of attempts."""
+        """Say it in one line, with the number of attempts."""
         return f"{self.stage} lost its replica in {self.attempts} attempts; try again"
 
 
@@ -136,7 +136,7 @@ class NotReadyError(LiveAnchorError):
         self.part = part
 
     def __str__(self) -> str:
-        """One line with the missing part."""
+        """Say it in one line, with the missing part."""
         return f"not ready: {self.part}"
 
 

@@ -86,7 +86,7 @@ async def answers_of_all(stage: str, handle: DeploymentHandle[Any], method: str,
 
 
 def give_up(response: Any) -> None:
-    """Cancel a call. One that never reached a replica answers with its own error once more, which nobody waits for."""
+    """Cancel a call. One that never reached a replica answers with its own error once more, which is not waited for."""
     with suppress(RayServeException, RayError):
         response.cancel()
 

@@ -86,11 +86,11 @@ class StageMetrics:
         self.batch_ms = Tally(LATENCY_BOUNDARIES_MS)
 
     def queue_changed(self, queued: int) -> None:
-        """See `BatchObserver`."""
+        """Implement `BatchObserver`."""
         self._queue.set(queued)
 
     def batch_done(self, waits_s: Sequence[float], run_s: float) -> None:
-        """See `BatchObserver`."""
+        """Implement `BatchObserver`."""
         self.batches += 1
         self.largest_batch = max(self.largest_batch, len(waits_s))
         _observe(len(waits_s), self._batch, self.batch_size)
@@ -99,7 +99,7 @@ class StageMetrics:
             _observe(max(wait * 1000, 0.0), self._wait, self.wait_ms)
 
     def dropped(self, reason: str) -> None:
-        """See `BatchObserver`."""
+        """Implement `BatchObserver`."""
         self.dropped_by_reason[reason] += 1
         self._drops.inc(tags={"reason": reason})
 

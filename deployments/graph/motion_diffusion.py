@@ -39,7 +39,7 @@ class MotionDiffusionReplica:
         return MotionFacts(self._stage.hop_frames, self._stage.history_frames)
 
     async def motion(self, rows: FeatureRows, carry: Carry, context: CallContext) -> Answer:
-        """One hop of motion and the carry after it; see `pipeline.family.MotionStage`."""
+        """Make one hop of motion and the carry after it, as `pipeline.family.MotionStage` says."""
         return await self._worker.call(MotionItem(rows, carry), context)
 
     def stats(self) -> StageStats:
@@ -47,5 +47,5 @@ class MotionDiffusionReplica:
         return self._worker.stats()
 
     async def check_health(self) -> None:
-        """See `StageWorker.check`."""
+        """Tell Ray Serve what `StageWorker.check` finds."""
         await self._worker.check()

@@ -1,4 +1,4 @@
-"""Bytes that travel between processes without a copy, and that whoever is done with them lets go of."""
+"""Bytes that travel between processes without a copy, and that are let go of as soon as they were used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Payload:
-    """An upload on its way, as an array: Ray lays arrays beside its messages, and the receiver reads the sender's shared memory.
+    """An upload on its way, as an array: Ray lays arrays next to its messages, and the receiver reads the sender's shared memory.
 
     Frames of a long call hold their arguments to its end; `release` frees the bytes before that.
 

@@ -31,7 +31,7 @@ class NoGpuError(LiveAnchorError):
         self.reason = reason
 
     def __str__(self) -> str:
-        """One line with the reason and what to do."""
+        """Say it in one line, with the reason and what to do."""
         return f"device is cuda, but {self.reason}; give the deployment num_gpus > 0 on a GPU node, or set device: auto"
 
 

@@ -70,7 +70,7 @@ class RendererReplica:
         return self._worker.stats(self._stage.warm_avatars())
 
     async def check_health(self) -> None:
-        """See `StageWorker.check`."""
+        """Tell Ray Serve what `StageWorker.check` finds."""
         await self._worker.check()
 
     def _batch(self, items: Sequence[DrawOrder]) -> list[Nv12RectBatch | CropBatch | LiveAnchorError]:
@@ -83,7 +83,7 @@ class RendererReplica:
             return error
 
     def _probe(self) -> None:
-        """One frame of the default presenter."""
+        """Draw one frame of the default presenter."""
         avatar = default_of(self._store, self._maker)
         idle = behaviour_of(avatar).idle(0, 0, 1)
         self._stage.render(RenderRequest(avatar.avatar_id, MotionChunk(idle, 0), None, 25, "bt709"))

@@ -58,7 +58,7 @@ class RifeReplica:
     async def pictures(
         self, request: RifeRequest, crops: CropBatch, before: CropBatch | None, context: CallContext
     ) -> Nv12RectBatch:
-        """See `pipeline.stages.Stages.rife`.
+        """Implement `pipeline.stages.Stages.rife`.
 
         Raises:
             InvalidInputError: Nothing is interpolated here; see `facts`.
@@ -72,7 +72,7 @@ class RifeReplica:
         return self._worker.stats((self._facts.network,) if self._facts.interpolates else ())
 
     async def check_health(self) -> None:
-        """See `StageWorker.check`."""
+        """Tell Ray Serve what `StageWorker.check` finds."""
         await self._worker.check()
 
     def _load(self, settings: RifeStageSettings, device: str) -> Rife:

@@ -29,7 +29,7 @@ def replica_id() -> str:
 
 
 class StageWorker(Generic[Item, Result]):
-    """One model behind one thread; calls of all sessions come in, batches go through.
+    """A model behind one thread; calls of all sessions come in, batches go through.
 
     Args:
         stage: Name of the stage.
@@ -86,7 +86,7 @@ class StageWorker(Generic[Item, Result]):
         return result
 
     async def check(self) -> None:
-        """The health check: cheap, but a tiny inference once a batch has failed in a way that nobody foresaw.
+        """The health check: cheap, but a tiny inference once a batch has failed in a way that was not foreseen.
 
         Raises:
             StageFailedError: A batch has been running for too long, or not even the tiny inference works, as on a GPU whose context

@@ -48,13 +48,13 @@ async def call_stage(
     clock: Callable[[], float] = time.monotonic,
     on_retry: Callable[[str], None] = lambda stage: None,
 ) -> Any:
-    """One stage call with a deadline, one retry when its replica dies, and no work left behind when the caller goes away.
+    """Make a stage call with a deadline, one retry when its replica dies, and no work left behind when the caller goes away.
 
     Args:
         stage: Name for errors.
         method: A handle's method; called with `args` and a `CallContext`.
         args: The call's own arguments; crops in work are handed on as their response.
-        session_id: Whose call.
+        session_id: Session that the call belongs to.
         budget_s: Time for everything, the retry included.
         epoch: Session epoch.
         clock: Monotonic seconds.
@@ -121,12 +121,12 @@ async def fetch_rife_facts(handles: StageHandles, budget_s: float) -> RifeFacts:
 
 
 class GraphStages:
-    """One session's `Stages`: small results by value, pictures by reference, a deadline on every call.
+    """Implements `Stages` for one session over the graph: small results by value, pictures by reference, a deadline on every call.
 
     Args:
         handles: The stage deployments.
         info: From `fetch_info`.
-        session_id: Whose calls.
+        session_id: Session that the calls belong to.
         budget_s: Time that each call gets.
         deadline: Point of `clock` after which no call is made or waited for.
         epoch: Session epoch; motion and render calls of a newer one raise it, so that the stages drop what is older.
@@ -169,12 +169,12 @@ class GraphStages:
         return self._info
 
     async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
-        """See `Stages`."""
+        """Implement `Stages`."""
         rows: FeatureRows = await self._call("audio_features", self._rows, window, first_row)
         return rows
 
     async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
-        """See `Stages`."""
+        """Implement `Stages`."""
         self._epoch = max(self._epoch, carry.epoch)
         if self._motion is None:
             return find_family(self._info.family).pass_on(rows, carry)
@@ -182,19 +182,19 @@ class GraphStages:
         return answer
 
     async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
-        """See `Stages`."""
+        """Implement `Stages`."""
         self._epoch = max(self._epoch, request.epoch)
         batch: Nv12RectBatch = await self._call("renderer", self._render, request)
         return batch
 
     def crops(self, request: RenderRequest) -> GraphCrops:
-        """See `Stages`; the response stays un-awaited."""
+        """Implement `Stages`; the response stays un-awaited."""
         self.calls["renderer"] += 1
         self._epoch = max(self._epoch, request.epoch)
         return GraphCrops(lambda: self._crops.remote(request, self._context("renderer")))
 
     async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
-        """See `Stages`. When a replica dies, the crops are drawn again too."""
+        """Implement `Stages`. When a replica dies, the crops are drawn again too."""
         batch: Nv12RectBatch = await self._call("rife", self._rife, request, crops, before)
         return batch
 

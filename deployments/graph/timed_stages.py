@@ -35,26 +35,26 @@ class TimedStages:
         return self._stages.info
 
     async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
-        """See `Stages`."""
+        """Implement `Stages`."""
         return await self._stages.audio_features(window, first_row)
 
     async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
-        """See `Stages`."""
+        """Implement `Stages`."""
         return await self._stages.motion_diffusion(rows, carry)
 
     async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
-        """See `Stages`."""
+        """Implement `Stages`."""
         began = self._clock()
         batch = await self._stages.renderer(request)
         self._on_pictures(self._clock() - began, len(request.motion.motion) / MOTION_FPS)
         return batch
 
     def crops(self, request: RenderRequest) -> CropsInWork:
-        """See `Stages`."""
+        """Implement `Stages`."""
         return self._stages.crops(request)
 
     async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
-        """See `Stages`; crops that are still being drawn are waited for in it."""
+        """Implement `Stages`; crops that are still being drawn are waited for in it."""
         began = self._clock()
         batch = await self._stages.rife(request, crops, before)
         self._on_pictures(self._clock() - began, len(batch) / request.fps)

@@ -39,7 +39,7 @@ class BundleError(LiveAnchorError):
         self.reason = reason
 
     def __str__(self) -> str:
-        """One line: the file, the reason, what to do."""
+        """Say in one line: the file, the reason, what to do."""
         return f"{self.path}: {self.reason}; {self.advice}"
 
 
@@ -111,7 +111,7 @@ def parse_manifest(text: bytes, where: str) -> Manifest:
 
     Args:
         text: Its JSON.
-        where: Of the file, for errors.
+        where: Path of the file, for errors.
 
     Raises:
         BundleSchemaError: Written by another version.

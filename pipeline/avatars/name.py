@@ -1,4 +1,4 @@
-"""A presenter's name, for people: one line of visible characters, whoever typed it."""
+"""A presenter's name, for people: one line of visible characters, however it was typed."""
 
 from __future__ import annotations
 

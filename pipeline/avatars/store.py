@@ -3,7 +3,7 @@
 Several processes may share the folder: bundles appear and vanish whole.
 
 A temporary avatar is a bundle in the folder's own folder `temporary`, whose modification time says when it was last used. What
-removes temporary ones works there alone, so it cannot remove an avatar that somebody has registered, whatever happens meanwhile.
+removes temporary ones works there alone, so it cannot remove an avatar that was registered, whatever happens meanwhile.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STALE_AFTER_S: Final = 3600.0
 """Age at which a half-written or half-deleted folder is taken for the leftover of a dead process."""
 TEMPORARY_FOLDER: Final = "temporary"
 IN_USE_S: Final = 180.0
-"""A temporary avatar that was used so short a time ago counts as in use: whoever works with one says so more often than that."""
+"""A temporary avatar that was used so short a time ago counts as in use: work with one says so more often than that."""
 _TRASH_PREFIX: Final = ".old-"
 T = TypeVar("T")
 _ID: Final = re.compile(f"[0-9a-f]{{{ID_DIGITS}}}")
@@ -95,7 +95,7 @@ class AvatarStore:
     Args:
         root: Folder of the bundles; made when the first avatar is put.
         cache_bytes: Bound on the arrays kept mapped for `get`; the newest always stays.
-        wall_clock: Seconds since the epoch, compared with file times to find leftovers and what nobody uses.
+        wall_clock: Seconds since the epoch, compared with file times to find leftovers and what is not used.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class AvatarStore:
         return sorted(found.values(), key=lambda summary: (summary.name, summary.avatar_id))
 
     def touch(self, avatar_id: str) -> None:
-        """Note that somebody uses an avatar now, so that a temporary one stays.
+        """Note that an avatar is in use now, so that a temporary one stays.
 
         Raises:
             InvalidInputError: Not an id.
@@ -210,7 +210,7 @@ class AvatarStore:
             raise _not_found(avatar_id) from error
 
     def expire(self, unused_s: float) -> int:
-        """Remove the temporary avatars that nobody has used for `unused_s` seconds; how many there were.
+        """Remove the temporary avatars that were not used for `unused_s` seconds; how many there were.
 
         Raises:
             BundleError: The disk refuses to let one go; the others have gone.
@@ -242,7 +242,7 @@ class AvatarStore:
         return True
 
     def delete(self, avatar_id: str) -> None:
-        """Remove an avatar. Those who hold it already keep their views; nobody else finds it any more.
+        """Remove an avatar. Callers that hold it already keep their views; it is not found any more.
 
         Raises:
             InvalidInputError: Not an id.

@@ -1,4 +1,4 @@
-"""What a Ditto avatar's bundle holds beside the canvas, and how it is read again."""
+"""What a Ditto avatar's bundle holds in addition to the canvas, and how it is read again."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DittoTensors:
 
     @property
     def is_image(self) -> bool:
-        """One picture (True) or a template video."""
+        """Whether the avatar is one picture (True) or a template video."""
         return self.frames is None
 
     def source_motion(self) -> list[dict[str, F32]]:

@@ -23,7 +23,7 @@ _BLOCK: Final = 64
 
 
 class DittoBehaviour:
-    """One avatar's.
+    """Says how an avatar of Ditto idles, begins and ends to speak.
 
     A picture sways a little and blinks (with the canned blink, where its configuration has one); a template video moves by itself.
 
@@ -39,11 +39,11 @@ class DittoBehaviour:
         self._slopes = {name: _logit_slope(tensors.motion[0, part]) for name, part in _POSE.items()}
 
     def rest(self) -> F32:
-        """See `pipeline.session.behaviour.MotionBehaviour`."""
+        """Implement `pipeline.session.behaviour.MotionBehaviour`."""
         return np.zeros(MOTION_DIM, np.float32)
 
     def idle(self, seed: int, first_frame: int, n_frames: int) -> F32:
-        """See `pipeline.session.behaviour.MotionBehaviour`."""
+        """Implement `pipeline.session.behaviour.MotionBehaviour`."""
         if n_frames <= 0:
             return np.zeros((0, MOTION_DIM), np.float32)
         start = first_frame // _BLOCK * _BLOCK
@@ -62,7 +62,7 @@ class DittoBehaviour:
     def start(
         self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None, hop_frames: int = 0
     ) -> Carry:
-        """See `pipeline.session.behaviour.MotionBehaviour`; the hop is the stage's own."""
+        """Implement `pipeline.session.behaviour.MotionBehaviour`; the hop is the stage's own."""
         ready = prepared if isinstance(prepared, DittoMotionCarry) else None
         return start_carry(seed, history, self._speaker, self._gaps, first_frame, epoch, ready)
 

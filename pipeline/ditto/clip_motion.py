@@ -53,7 +53,7 @@ class DittoClipCarry:
         speaker: The avatar.
         seed: Session seed.
         mode: Which motion.
-        frames: Of the clip, >= 1.
+        frames: Frames of the clip, >= 1.
         wanted: Frames of features that will come, from `rows_wanted`.
         blink_gaps: See `pipeline.ditto.blink_schedule.blink_indices`.
         taken: Frames of features that came.
@@ -107,7 +107,7 @@ Result = tuple[MotionChunk, DittoClipCarry] | LiveAnchorError
 
 
 class DittoClipMotion:
-    """One mode of the stage.
+    """Makes the motion of files in one mode.
 
     Args:
         mode: Which.
@@ -186,7 +186,7 @@ class DittoClipMotion:
         return taken >= self._start(carry) + SEQ_FRAMES
 
     def _run(self, carries: Sequence[DittoClipCarry]) -> list[tuple[F32, DittoClipCarry]]:
-        """One window of each clip."""
+        """Sample one window of each clip."""
         tracks = [MotionTrack.resume(self.settings.windows, c.speaker.source, c.track) for c in carries]
         noise = [session_noise(c.seed, c.track.windows, self.settings.steps) for c in carries]
         motion = self._runtime.run(
@@ -213,7 +213,7 @@ class DittoClipMotion:
         return condition.rows(np.concatenate([rows, missing]), start)
 
     def _offline(self, carry: DittoClipCarry, track: MotionTrack) -> tuple[F32, DittoClipCarry]:
-        """Frames that are settled together with those that smoothing looks at."""
+        """Give the frames that no later window and no smoothing changes any more."""
         windows = self.settings.windows
         half = windows.smooth_width // 2
         done = (carry.track.windows + 1) * windows.new_frames >= carry.frames

@@ -139,7 +139,7 @@ def crop_matrices(square: FaceSquare, side: int, *, turn: bool = True) -> CropMa
 
     Args:
         square: From `face_square`.
-        side: Of the crop in pixels.
+        side: Side of the crop in pixels.
         turn: Whether the crop is turned upright.
     """
     zoom = side / square.size

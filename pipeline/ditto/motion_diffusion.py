@@ -289,7 +289,7 @@ class DittoMotionDiffusion:
         return waiting >= self.hop_frames * ROWS_PER_FRAME or (final and waiting > 0)
 
     def _run(self, carries: Sequence[DittoMotionCarry]) -> list[tuple[F32, DittoMotionCarry]]:
-        """One hop of each session."""
+        """Sample one hop of each session."""
         hops = [self._next_rows(carry) for carry in carries]
         windows = [
             (c, self._condition_frame(c), np.concatenate([c.rows, rows]), c.next_frame - self._overlap)

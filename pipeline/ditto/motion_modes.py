@@ -43,7 +43,7 @@ class DittoMotionModes:
         return self.live.history_frames
 
     def step(self, rows: FeatureRows, carry: DittoCarry) -> tuple[MotionChunk, DittoCarry]:
-        """One call alone.
+        """Run one call alone.
 
         Raises:
             LiveAnchorError: What the mode refuses.
@@ -69,7 +69,7 @@ class DittoMotionModes:
         return [results[i] for i in range(len(items))]
 
     def probe(self) -> None:
-        """See `DittoMotionDiffusion.probe`; all modes run the same network.
+        """Try the network as `DittoMotionDiffusion.probe` does; all modes run the same network.
 
         Files' usual mode is made now where its files are here: on a GPU that takes seconds, for which every session would wait that
         shares the replica with the first file.

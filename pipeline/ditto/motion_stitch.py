@@ -128,7 +128,7 @@ class MotionStitch:
         self._rest_yaw, self._rest_pitch = (to_degrees(source[0][name]) for name in ("yaw", "pitch"))
 
     def step(self, driving: MotionFields, control: FrameControl | None = None) -> tuple[F32, F32]:
-        """One frame: driving motion without `kp` -> keypoints of source and of the driven face, (1, 21, 3) each."""
+        """Stitch one frame: driving motion without `kp` -> keypoints of source and of the driven face, (1, 21, 3) each."""
         options = self._options
         chosen = _with_overall(control or FrameControl(), options.overall)
         source = self._source[mirror_index(self._frame, len(self._source))]

@@ -1,4 +1,4 @@
-"""One avatar, ready to be drawn, and batches of frames of several of them."""
+"""An avatar that is ready to be drawn, and batches of frames of several of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StaleAvatarError(LiveAnchorError):
     Args:
         avatar_id: Which.
         made_with: Version of its features.
-        running: Version of the extractors beside this renderer.
+        running: Version of the extractors that this renderer works with.
     """
 
     code = "stale_avatar"
@@ -35,13 +35,13 @@ class StaleAvatarError(LiveAnchorError):
         self.running = running
 
     def __str__(self) -> str:
-        """One line: what does not fit and what to do."""
+        """Say in one line: what does not fit and what to do."""
         return f"avatar {self.avatar_id} was made with weights {self.made_with}, these are {self.running}: register it again"
 
 
 @dataclass(frozen=True)
 class PreparedDittoFace:
-    """One avatar, ready to draw.
+    """An avatar, ready to draw.
 
     Attributes:
         avatar: The avatar.
@@ -60,7 +60,7 @@ class PreparedDittoFace:
 
     @property
     def size_bytes(self) -> int:
-        """What the preparation holds in memory beside the mapped file."""
+        """Bytes that the preparation holds in memory, the mapped file not counted."""
         resident = sum(part.numel() * part.element_size() for part in self.resident or ())
         return resident + self.canvas.size_bytes + self.rest.numel() * self.rest.element_size()
 

@@ -157,8 +157,8 @@ def crop_rect(crop_to_canvas: F32, width: int, height: int) -> FaceRect:
 
     Args:
         crop_to_canvas: float32 (2, 3).
-        width: Of the canvas, even.
-        height: Of the canvas, even.
+        width: Width of the canvas in pixels, even.
+        height: Height of the canvas in pixels, even.
 
     Raises:
         InvalidInputError: The crop lies outside the canvas.

@@ -68,7 +68,7 @@ class _Flight:
     landing: Landing
 
     def wait(self) -> list[Part]:
-        """See `pipeline.session.overlap.Flight`."""
+        """Implement `pipeline.session.overlap.Flight`."""
         arrays = iter(self.landing.wait())
         return [tuple(np.array(next(arrays), np.uint8) for _ in range(size)) for size in self.sizes]
 
@@ -139,7 +139,7 @@ class DittoRenderer:
         return OverlappedDrawing(self, bucket=max(self._engines.batch, 1))
 
     def open(self, order: DrawOrder) -> int | None:
-        """See `pipeline.session.overlap.Draws`: template videos, whose canvas moves, are drawn alone."""
+        """Implement `pipeline.session.overlap.Draws`: template videos, whose canvas moves, are drawn alone."""
         request = order.request
         if request.fps != 25 and not order.crops_only:
             raise InvalidInputError("fps", str(request.fps), "25", "the ditto renderer draws 25 frames/s")
@@ -163,7 +163,7 @@ class DittoRenderer:
         return _Flight(sizes, Landing(made))
 
     def join(self, order: DrawOrder, parts: Sequence[Part]) -> Nv12RectBatch | CropBatch:
-        """See `pipeline.session.overlap.Draws`."""
+        """Implement `pipeline.session.overlap.Draws`."""
         arrays = [one[0] if len(one) == 1 else np.concatenate(one) for one in zip(*parts, strict=True)]
         if order.crops_only:
             return crop_batch(arrays[0], order.request)
@@ -171,7 +171,7 @@ class DittoRenderer:
         return Nv12RectBatch(face.avatar.rect, arrays[0], arrays[1])
 
     def alone(self, order: DrawOrder) -> Nv12RectBatch | CropBatch:
-        """One order, bucket after bucket; errors as for `render`."""
+        """Draw one order, bucket after bucket; errors as for `render`."""
         count, batch = self.open(order), self._engines.batch
         frames = len(order.request.motion.motion)
         if count is None:

@@ -92,7 +92,7 @@ def to_offsets(motion: F32, first_driving: F32, speaker: Speaker, blink_index: S
     Args:
         motion: float32 (n, 265), inside its limits.
         first_driving: float32 (265,), the motion that means "no offset" (d0).
-        speaker: Of the session.
+        speaker: The session's speaker.
         blink_index: Index into the canned blink per frame, 0 = open.
 
     Returns:

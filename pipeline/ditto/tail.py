@@ -60,13 +60,13 @@ def body_at(position: Fraction, count: int) -> Body:
 
 @dataclass(frozen=True)
 class DittoCanvas:
-    """One avatar's canvas, ready for crops.
+    """An avatar's canvas, ready for crops.
 
     Attributes:
         avatar: The avatar.
         tensors: Its arrays.
-        colour: Of the NV12 picture.
-        plan: Of a picture; None for a template video, whose background changes.
+        colour: Colour standard of the NV12 picture.
+        plan: Plan of a picture; None for a template video, whose background changes.
     """
 
     avatar: Avatar
@@ -76,7 +76,7 @@ class DittoCanvas:
 
     @property
     def size_bytes(self) -> int:
-        """What is held beside the mapped file."""
+        """Bytes that are held in memory, the mapped file not counted."""
         return 0 if self.plan is None else self.plan.nbytes
 
     def planes(self, crops: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -104,7 +104,7 @@ class DittoCanvas:
     def _whole_picture(
         self, crop: torch.Tensor, position: Fraction, background: Callable[[Body], U8] | None
     ) -> tuple[U8, U8]:
-        """One frame of a template video: the whole canvas, with the face put back into it."""
+        """Make one frame of a template video: the whole canvas, with the face put back into it."""
         template, matrices = self.tensors.frames, self.tensors.crop_to_frame
         assert template is not None  # noqa: S101 - only template videos have no plan
         body = body_at(position, len(template))
@@ -129,7 +129,7 @@ def open_canvas(avatar: Avatar, tensors: DittoTensors, colour: str) -> DittoCanv
 
 
 class DittoTail:
-    """See `pipeline.session.tail.Tail`.
+    """Implements `pipeline.session.tail.Tail`.
 
     Args:
         load_avatar: Id -> avatar; raises a typed error for an unknown id.
@@ -149,7 +149,7 @@ class DittoTail:
         self._backgrounds: BoundedCache[tuple[str, Body], U8] = BoundedCache(cache_bytes, lambda rgb: rgb.nbytes)
 
     def compose(self, avatar_id: str, colour: str, crops: torch.Tensor, frames: Sequence[Placed]) -> Nv12RectBatch:
-        """See `Tail.compose`."""
+        """Implement `Tail.compose`."""
         canvas = self._canvases.get_or_build((avatar_id, colour), lambda: self._open(avatar_id, colour))
 
         def background(body: Body) -> U8:

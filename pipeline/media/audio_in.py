@@ -43,7 +43,7 @@ class AudioTrack:
 
 @dataclass(frozen=True)
 class DecodedAudio:
-    """One piece of speech.
+    """A piece of speech.
 
     Attributes:
         pcm: float32 (n,), mono, 16 kHz, -1..1, finite, n >= 1.

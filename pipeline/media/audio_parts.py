@@ -43,7 +43,7 @@ _PATTERNS: Final[tuple[tuple[bytes, re.Pattern[bytes]], ...]] = (
 
 @dataclass(frozen=True)
 class Part:
-    """One media file within an upload: its first byte, and the first byte behind it."""
+    """A media file within an upload: its first byte, and the first byte behind it."""
 
     start: int
     end: int

@@ -78,7 +78,7 @@ class VideoFormat:
 
 
 class VideoEncoder(Protocol):
-    """One stream being encoded. Not thread safe; used by one thread at a time."""
+    """A stream that is being encoded. Not thread safe; used by one thread at a time."""
 
     @property
     def codec_name(self) -> str:
@@ -89,7 +89,7 @@ class VideoEncoder(Protocol):
         """Encode one picture.
 
         Args:
-            canvas: Of the stream's size. Its memory may be reused as soon as the call returns.
+            canvas: A picture of the stream's size. Its memory may be reused as soon as the call returns.
             force_idr: Make it a key frame that nothing later looks behind.
             pts: Frame number in units of 1 / fps, larger than every one before; one more than the last by default.
 
@@ -123,7 +123,7 @@ class AvVideoEncoder:
     """A `VideoEncoder` over a PyAV codec context; the two encoders differ in their options only.
 
     Args:
-        context: Of an H.264 encoder, not opened yet, standalone or belonging to a container's stream.
+        context: Context of an H.264 encoder, not opened yet, standalone or belonging to a container's stream.
         video_format: Size, rate and colour.
         options: FFmpeg options of this encoder.
         gop_frames: Frames between key frames.
@@ -170,7 +170,7 @@ class AvVideoEncoder:
         return self._codec_name
 
     def encode(self, canvas: Nv12Canvas, *, force_idr: bool = False, pts: int | None = None) -> list[VideoPacket]:
-        """See `VideoEncoder.encode`."""
+        """Implement `VideoEncoder.encode`."""
         if self._context is None:
             raise EncoderError("the encoder is closed")
         check_canvas(canvas, self._format)
@@ -190,12 +190,12 @@ class AvVideoEncoder:
         return packets
 
     def set_rate(self, kbps: int) -> None:
-        """See `VideoEncoder.set_rate`. libavcodec hands a changed `bit_rate` to libx264 and NVENC with the next picture."""
+        """Implement `VideoEncoder.set_rate`. libavcodec hands a changed `bit_rate` to libx264 and NVENC with the next picture."""
         if self._context is not None:
             self._context.bit_rate = kbps * 1000
 
     def flush(self) -> list[VideoPacket]:
-        """See `VideoEncoder.flush`."""
+        """Implement `VideoEncoder.flush`."""
         if self._context is None:
             return []
         try:
@@ -204,7 +204,7 @@ class AvVideoEncoder:
             raise EncoderError(f"{self._codec_name} failed: {error.strerror}") from error
 
     def close(self) -> None:
-        """See `VideoEncoder.close`."""
+        """Implement `VideoEncoder.close`."""
         self._context = None
 
 

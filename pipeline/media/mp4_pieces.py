@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from av.container import OutputContainer
 
 FRONT_BYTES_FIXED = 1024
-"""What lies in front of the pictures beside the index: the file type, and the media data's header, corrected at the end."""
+"""What lies in front of the pictures in addition to the index: the file type, and the media data's header, corrected at the end."""
 
 
 class _FrontAndBody:

@@ -42,7 +42,7 @@ class Mp4Writer(Protocol):
         """Add the next picture.
 
         Args:
-            canvas: Of the writer's size; its memory may be reused as soon as the call returns.
+            canvas: A picture of the writer's size; its memory may be reused as soon as the call returns.
 
         Returns:
             Bytes of the file that became ready; empty unless the writer streams.
@@ -121,7 +121,7 @@ class MuxedMp4(ABC):
         """Open the output with the given muxer options and the writer's own."""
 
     def write(self, canvas: Nv12Canvas) -> bytes:
-        """See `Mp4Writer.write`."""
+        """Implement `Mp4Writer.write`."""
         container = self._opened()
         try:
             for packet in self._encoder.encode(canvas):
@@ -134,7 +134,7 @@ class MuxedMp4(ABC):
         return self._take()
 
     def finish(self) -> bytes:
-        """See `Mp4Writer.finish`."""
+        """Implement `Mp4Writer.finish`."""
         container = self._opened()
         if self._frames == 0:
             raise MuxingError("a file needs at least one picture")
@@ -151,7 +151,7 @@ class MuxedMp4(ABC):
         return self._take()
 
     def close(self) -> None:
-        """See `Mp4Writer.close`."""
+        """Implement `Mp4Writer.close`."""
         self._encoder.close()
         self._abandon()
 
@@ -176,7 +176,7 @@ class MuxedMp4(ABC):
             try:
                 container.close()
             except self._av.error.FFmpegError:
-                return  # a file that nobody wants could not be ended properly
+                return  # a file that is not wanted any more could not be ended properly
 
     def _opened(self) -> OutputContainer:
         if self._container is None:

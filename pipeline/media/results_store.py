@@ -43,7 +43,7 @@ class ResultExpiredError(InvalidInputError):
 
 
 class ResultTooLargeError(InvalidInputError):
-    """One file is larger than everything that the store may hold."""
+    """A file is larger than everything that the store may hold."""
 
     code = "result_too_large"
 
@@ -58,7 +58,7 @@ class StoredResult:
 
 
 class PendingResult:
-    """A result that is being written; nobody can fetch it before `commit` has given its id.
+    """A result that is being written; it cannot be fetched before `commit` has given its id.
 
     Args:
         store: Where it goes.

@@ -15,7 +15,7 @@ TIMED_CONTAINERS: Final = frozenset(
 )
 """FFmpeg's names of containers that carry times; the others count samples or bytes, which says nothing of pauses."""
 TOLERANCE_S: Final = 0.04
-"""One picture at 25 frames/s: sound that is off by no more stays where it is."""
+"""The length of one picture at 25 frames/s: sound that is off by no more stays where it is."""
 RESTART_S: Final = 10.0
 """A step back by more than this is a clock that was set anew, not sound that came twice."""
 

@@ -18,7 +18,7 @@ class VoiceFeed:
         min_rate_hz: A voice with a lower rate is brought to 48 kHz.
 
     Attributes:
-        rate_hz: Of what is read.
+        rate_hz: Sample rate of what is read.
         channels: 1 or 2.
 
     Raises:

@@ -47,7 +47,7 @@ class AudioCarry:
 
 @dataclass(frozen=True)
 class AudioFeaturesItem:
-    """One session's share of a batched `steps` call."""
+    """What one session brings to a batched `steps` call."""
 
     pcm: F32
     carry: AudioCarry

@@ -1,4 +1,4 @@
-"""What the bundle of an avatar of `mini` holds beside the canvas. Loads no torch."""
+"""What the bundle of an avatar of `mini` holds in addition to the canvas. Loads no torch."""
 
 from __future__ import annotations
 

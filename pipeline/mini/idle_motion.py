@@ -65,7 +65,7 @@ def idle_motion(seed: int, first_frame: int, n_frames: int) -> F32:
     """Motion of a silent face.
 
     Args:
-        seed: Of the session.
+        seed: The session's seed.
         first_frame: Index of the first frame; may be negative.
         n_frames: Frames wanted.
 

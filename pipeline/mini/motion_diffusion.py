@@ -228,7 +228,7 @@ class MotionDiffusion:
         return carry.pending >= self._hop(carry) * ROWS_PER_FRAME or (final and carry.pending > 0)
 
     def _sample(self, carries: Sequence[MotionCarry], hop_frames: int) -> F32:
-        """One window of each session: (B, hop_frames, 265)."""
+        """Sample one window of each session: (B, hop_frames, 265)."""
         shape = self.shape
         past = shape.seq_frames - hop_frames
         window_rows = shape.seq_frames * ROWS_PER_FRAME

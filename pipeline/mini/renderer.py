@@ -20,7 +20,7 @@ from pipeline.types import MOTION_FPS, Avatar, CropBatch, Nv12RectBatch
 
 @dataclass(frozen=True)
 class PreparedFace:
-    """One avatar, ready to draw: its mesh and its tail."""
+    """An avatar, ready to draw: its mesh and its tail."""
 
     avatar: Avatar
     face: MeshFace

@@ -23,7 +23,7 @@ def keep_presenter(store: AvatarStore, pointer_file: str, version: str, make: Ca
     Args:
         store: Where to keep it.
         pointer_file: Name of the note in the store's folder that says which avatar it is.
-        version: Of what `make` makes; another version makes it anew.
+        version: Version of what `make` makes; another version makes it anew.
         make: Makes it.
 
     Raises:

@@ -52,7 +52,7 @@ _PATCH_B = (0.75, -0.55)
 
 @dataclass(frozen=True)
 class Eye:
-    """One eye's place on the board: side +1 is the viewer's right."""
+    """The place of an eye on the board: side +1 is the viewer's right."""
 
     side: float
 

@@ -41,7 +41,7 @@ def spline(points: Points, n: int, closed: bool = False) -> F64:
     Returns:
         float64 (n, 2); a cubic spline over the square root of the chord length, which does not overshoot near kinks.
     """
-    from scipy.interpolate import CubicSpline  # here: whoever only wants the API should not wait for scipy
+    from scipy.interpolate import CubicSpline  # here: users of the API alone should not wait for scipy
 
     nodes = np.asarray(points, dtype=np.float64)
     if closed:

@@ -20,7 +20,7 @@ _LOCKS: Final = 38
 
 @dataclass(frozen=True)
 class _Side:
-    """One side of the hair.
+    """A side of the hair.
 
     Attributes:
         side: -1 viewer's left, +1 viewer's right.

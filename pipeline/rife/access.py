@@ -53,7 +53,7 @@ def check_rate(fps: float, facts: RifeFacts) -> None:
 
     Args:
         fps: 50 or 59.94.
-        facts: Of the stage.
+        facts: What the stage says about itself.
 
     Raises:
         InvalidInputError: It names the reason and what to do.

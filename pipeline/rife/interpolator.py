@@ -16,7 +16,7 @@ class FrameInterpolator(Protocol):
         ...
 
     def between(self, before: Sequence[Any], after: Sequence[Any], timesteps: Sequence[float]) -> torch.Tensor:
-        """One picture per pair, uint8 RGB (n, h, w, 3).
+        """Make one picture per pair, uint8 RGB (n, h, w, 3).
 
         Args:
             before: n earlier pictures, encoded.

@@ -28,7 +28,7 @@ def load_rife(settings: RifeSettings, make_tail: MakeTail, device: str) -> Rife:
     Raises:
         WeightsError: The network's weights are not here, or damaged; the message says what to do.
     """
-    from engines.rife import load_interpolator  # here: at 25 frames/s nobody needs it
+    from engines.rife import load_interpolator  # here: at 25 frames/s it is not needed
 
     interpolator = load_interpolator(network_name(settings), device)
     pairs = 1 if device == "cpu" else PAIRS_PER_CALL_GPU
@@ -50,7 +50,7 @@ class LocalCrops:
         return await asyncio.shield(self._task)
 
     def cancel(self) -> None:
-        """See `CropsInWork`."""
+        """Implement `CropsInWork`."""
         self._task.cancel()
 
 
@@ -88,7 +88,7 @@ class LocalRife:
             raise refuse_rate(fps, reason)
 
     async def run(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
-        """See `pipeline.stages.Stages.rife`.
+        """Implement `pipeline.stages.Stages.rife`.
 
         Raises:
             InvalidInputError: A CPU may not interpolate here, or crops of other stages.

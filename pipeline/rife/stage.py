@@ -32,7 +32,7 @@ PROBE_SIDE = 64
 
 @dataclass(frozen=True)
 class RifeItem:
-    """One chunk of one session: see `pipeline.stages.Stages.rife`."""
+    """A chunk of a session, as `pipeline.stages.Stages.rife` takes it."""
 
     request: RifeRequest
     crops: CropBatch
@@ -41,7 +41,7 @@ class RifeItem:
 
 @dataclass
 class _Work:
-    """One item on its way.
+    """An item on its way.
 
     Attributes:
         sources: Crops, each kept once: indices of `frames` point here; None where the interpolator's answer will be.
@@ -62,7 +62,7 @@ class Rife:
         interpolator: The network.
         tail: Puts crops into their canvas.
         device: Where the tail composites.
-        pairs_per_call: Pairs that the network gets at once. 1 gives the same sums whoever shares the batch.
+        pairs_per_call: Pairs that the network gets at once. 1 gives the same sums whatever shares the batch.
         network: Name of the network.
 
     Attributes:
@@ -98,7 +98,7 @@ class Rife:
         return [work if isinstance(work, LiveAnchorError) else self._compose(work) for work in planned]
 
     def run_one(self, item: RifeItem) -> Nv12RectBatch:
-        """One chunk alone.
+        """Run one chunk alone.
 
         Raises:
             LiveAnchorError: What `run` would answer.

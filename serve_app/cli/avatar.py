@@ -41,7 +41,7 @@ def register(
 
 @app.command("list")
 def list_avatars(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List the presenters that this machine knows; those that were made of a job's portrait are kept for a while only.
+    """List the presenters that this machine knows; the ones made of a job's portrait are kept for a while only.
 
     Example: liveanchor avatar list
     """

@@ -1,4 +1,4 @@
-"""How help texts show flags: `--local`, without the type that typer writes beside it, because a flag takes no value."""
+"""How help texts show flags: `--local`, without the type that typer writes after it, because a flag takes no value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 
 class CommandGroup(TyperGroup):
-    """A group whose help, and that of its commands, shows no type beside a flag."""
+    """A group whose help, and that of its commands, shows no type after a flag."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of that name."""

@@ -20,7 +20,7 @@ stderr = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 
 def report_error(message: str) -> None:
-    """One line on stderr."""
+    """Write one line to stderr."""
     stderr.print(f"liveanchor: {' '.join(message.split())}", style="bold red")
 
 
@@ -39,7 +39,7 @@ def progress() -> Progress:
 
 
 def waiting(text: str) -> Status:
-    """A spinner on stderr beside what is being done."""
+    """Show a spinner on stderr with what is being done."""
     return stderr.status(Text(text))
 
 

@@ -20,7 +20,7 @@ Level = Literal["ok", "optional", "missing"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the diagnosis.
+    """A line of the diagnosis.
 
     Attributes:
         name: What was looked at.

@@ -126,7 +126,7 @@ def verify(
     random_weights: RandomWeights = False,
     library: LibraryOption = LibraryName.auto,
 ) -> None:
-    """Run each built engine beside its float32 network on this GPU; exit code 1 when one is off, or none is there.
+    """Run each built engine and its float32 network on this GPU; exit code 1 when one is off, or none is there.
 
     Example: liveanchor engine verify ditto
     """

@@ -142,7 +142,7 @@ def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
 
 
 def temporary_presenter(pipeline: LocalPipeline, portrait: Path, ttl_s: float) -> Avatar:
-    """A presenter for this job, as a service makes one; those that nobody has used for `ttl_s` seconds go first (0: none)."""
+    """A presenter for this job, as a service makes one; temporary ones not used for `ttl_s` seconds go first (0: none)."""
     if ttl_s:
         pipeline.store.expire(ttl_s)
     with without_litert_greeting():

@@ -42,7 +42,7 @@ class RemoteError(LiveAnchorError):
         self.reason = reason
 
     def __str__(self) -> str:
-        """One line with the address and the reason."""
+        """Say it in one line, with the address and the reason."""
         return f"{self.url}: {self.reason}"
 
 

@@ -15,7 +15,7 @@ CLIENT_SCHEME = "ray"
 REACH_S = 4.0
 """For a TCP connection: the first packet is sent again after one second and after three."""
 GREET_S = 15.0
-"""For the first words of gRPC once somebody listens: a head that is busy is not gone."""
+"""For the first words of gRPC once a process listens: a head that is busy is not gone."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,11 @@ def _no_address(named: str) -> InvalidInputError:
 
 
 def listens(address: Address) -> bool:
-    """Whether somebody takes a TCP connection there within `REACH_S` (for each of the host's addresses)."""
+    """Whether a TCP connection is taken there within `REACH_S` (for each of the host's addresses)."""
     try:
         with socket.create_connection((address.host, address.port), timeout=REACH_S):
             return True
-    except (OSError, UnicodeError):  # nobody there, no such host, a host name that cannot be one
+    except (OSError, UnicodeError):  # nothing listens there, no such host, a host name that cannot be one
         return False
 
 

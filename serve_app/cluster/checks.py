@@ -1,4 +1,4 @@
-"""What `liveanchor serve` checks before it changes anything: its address can be had, and nobody loses what they have."""
+"""What `liveanchor serve` checks before it changes anything: its address can be had, and no running service loses what it has."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refuse_takeover(found: dict[str, Any], host: str, port: int) -> None:
 
 
 def check_port_is_free(host: str, port: int) -> None:
-    """Find out before Ray starts that the address is not this machine's, or that somebody listens there already.
+    """Find out before Ray starts that the address is not this machine's, or that another process listens there already.
 
     Raises:
         InvalidInputError: The address cannot be bound; the flag whose value is the reason is named.

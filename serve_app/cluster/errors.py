@@ -19,5 +19,5 @@ class ServiceFailedError(LiveAnchorError):
         self.reason = reason
 
     def __str__(self) -> str:
-        """One line with the reason."""
+        """Say it in one line, with the reason."""
         return f"the service is not running: {self.reason}"

@@ -21,7 +21,7 @@ from kernels.errors import InvalidInputError
 from serve_app.cluster.errors import ServiceFailedError
 
 OBJECT_STORE_BYTES: Final = 512 * 2**20
-"""Of every node; what lies there is pictures on their way and uploads."""
+"""Size of every node's object store; what lies there is pictures on their way and uploads."""
 JOIN_S: Final = 60.0
 END_S: Final = 10.0
 _VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
@@ -94,7 +94,7 @@ def further_nodes(address: str, gpus: Sequence[str], cpus: int, living: Callable
     """Nodes with one GPU each that join the cluster at `address`; they end with the block.
 
     Args:
-        address: Of the head, `host:port`.
+        address: Address of the head, `host:port`.
         gpus: One name per node.
         cpus: Logical CPUs of each node.
         living: Counts the cluster's living nodes.

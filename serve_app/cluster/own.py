@@ -50,7 +50,7 @@ class Cluster:
 
 
 def free_port() -> int:
-    """A TCP port that nothing listens on right now, and that nobody is given who asks for any.
+    """A TCP port that nothing listens on right now, and that the system gives to no program that asks for any.
 
     Raises:
         ServiceFailedError: All of `QUIET_PORTS` are taken.
@@ -114,7 +114,7 @@ def _nobody_answers() -> ServiceFailedError:
 
 @contextmanager
 def private(gpus: Sequence[str] = ()) -> Iterator[Cluster]:
-    """A cluster of our own on this machine, beside any other; it ends with the block.
+    """A cluster of our own on this machine, next to any other; it ends with the block.
 
     Args:
         gpus: GPUs to use, one Ray node each, as `CUDA_VISIBLE_DEVICES` spells them; one node with all that Ray finds where empty.
@@ -194,7 +194,7 @@ def _asked(cluster: Cluster, question: Callable[[Any], Any]) -> Any:
     """An answer of Ray's REST interface."""
     try:
         return question(_api(cluster))
-    except (OSError, RuntimeError) as error:  # nobody there; or a status that is not 200
+    except (OSError, RuntimeError) as error:  # nothing listens there; or a status that is not 200
         where = f"Ray's dashboard at {cluster.dashboard_url}"
         raise ServiceFailedError(f"{where} does not answer as it should ({first_line(error)})") from error
 

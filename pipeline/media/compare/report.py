@@ -44,10 +44,10 @@ class VideoComparison:
         frames_compared: Frames that both have.
         mean_abs_diff: Mean absolute luma difference.
         mean_abs_diff_mean: Over all frames.
-        mean_abs_diff_max: Of the worst frame.
+        mean_abs_diff_max: The difference of the worst frame.
         mean_abs_diff_max_frame: Which one that is.
         psnr_db: Pooled over all frames; None when nothing differs.
-        psnr_worst_db: Of the worst frame; None when nothing differs.
+        psnr_worst_db: The ratio of the worst frame; None when nothing differs.
         psnr_worst_frame: Which one that is.
         motion_first: How far each frame of the first video lies from the one before, in luma levels
             (`frame_spikes.busiest_difference`); 0 for the first frame. One number per frame of that video.

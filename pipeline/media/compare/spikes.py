@@ -26,7 +26,7 @@ NORMAL_FROM_MAD = 1.4826
 
 @dataclass(frozen=True)
 class Spike:
-    """One jump.
+    """A jump between two frames.
 
     Attributes:
         frame: Index of the frame that differs from the one before it.
