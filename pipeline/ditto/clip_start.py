@@ -17,7 +17,7 @@ WINDOW_FRAMES: Final = 70
 
 
 def ditto_clip_start(avatar: Avatar, seed: int, samples: int, motion: FileMotion) -> ClipStart | None:
-    """Start a clip (`pipeline.session.clip_motion.clip_start`). `auto` is `offline`: two-sided blends, and a third of the network's work.
+    """Start a clip, as `pipeline.session.clip_motion.clip_start` says. `auto` is `offline`: two-sided blends, a third of the work.
 
     Raises:
         ShapeError: An array of the avatar is missing or has the wrong shape.
