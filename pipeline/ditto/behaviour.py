@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from engines.motion_layout import MOTION_DIM, PITCH, ROLL, YAW, bin_centres_deg
+from engines.motion_layout import EXP, MOTION_DIM, PITCH, ROLL, YAW, bin_centres_deg
 from kernels.arrays import F32
 from pipeline.ditto.avatar_tensors import DittoTensors
 from pipeline.ditto.blink_schedule import blink_indices
@@ -37,6 +37,11 @@ class DittoBehaviour:
         self._sways = tensors.is_image
         self.template_frames = 0 if tensors.is_image else len(tensors.motion)
         self._slopes = {name: _logit_slope(tensors.motion[0, part]) for name, part in _POSE.items()}
+
+    @property
+    def mouth(self) -> slice:
+        """Expression, eyes included."""
+        return EXP
 
     def rest(self) -> F32:
         """Implement `pipeline.session.behaviour.MotionBehaviour`."""

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from engines.motion_layout import EXP
 from kernels.arrays import F32
 from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.bounded_cache import BoundedCache
@@ -56,6 +55,7 @@ class IdleLoop:
         entry_motion: float32 (m, 265), frames that lead from the still picture into the loop.
         rest: The still picture, there before anything is drawn.
         rest_motion: float32 (265,), motion of the still picture.
+        mouth: Columns of the motion that move the mouth.
         grid: Ticks.
         pictures: None until they are drawn.
     """
@@ -64,6 +64,7 @@ class IdleLoop:
     entry_motion: F32
     rest: Nv12Rect
     rest_motion: F32
+    mouth: slice
     grid: MediaGrid
     pictures: LoopPictures | None = None
 
@@ -87,7 +88,7 @@ class IdleLoop:
     def nearest(self, pose: F32) -> int:
         """The frame of the loop, played forwards, whose motion is most like `pose`, float32 (265,)."""
         weights = np.full(len(pose), _POSE_WEIGHT, np.float32)
-        weights[EXP] = 1.0
+        weights[self.mouth] = 1.0
         return int(np.argmin(np.square((self.motion - pose) * weights).sum(axis=1)))
 
 
@@ -129,9 +130,10 @@ class IdleLoops:
         before = np.repeat(motion[:1], 0 if behaviour.template_frames else POSE_FADE_FRAMES, axis=0)
         return IdleLoop(
             motion=motion,
-            entry_motion=IdleFade.from_pose(rest, motion[0], 0).apply(before, 0),
+            entry_motion=IdleFade.from_pose(rest, motion[0], 0, behaviour.mouth).apply(before, 0),
             rest=Nv12Rect(rect.x, rect.y, rect.w, rect.h, y_plane, uv_plane),
             rest_motion=rest,
+            mouth=behaviour.mouth,
             grid=MediaGrid(int(picture.fps)),
             pictures=self._loops.find(key),
         )

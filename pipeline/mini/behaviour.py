@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engines.mini.motion_space import rest_motion
+from engines.motion_layout import EXP
 from kernels.arrays import F32
 from pipeline.live.loop_choice import choose_loop
 from pipeline.mini.idle_motion import idle_motion
@@ -16,6 +17,7 @@ class MiniBehaviour:
     """Implements `pipeline.session.behaviour.MotionBehaviour`; there is no set-up, so a prepared carry is never given."""
 
     template_frames = 0
+    mouth = EXP
 
     def rest(self) -> F32:
         """Motion (265,) of the still picture."""

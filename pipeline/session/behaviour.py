@@ -1,4 +1,4 @@
-"""What a session must know of an avatar: how its face idles, and how its speech begins. Its family answers."""
+"""What a session must know of an avatar: how its face idles, and how its speech begins and ends. Its family answers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,27 @@ from pipeline.types import Avatar
 
 
 class MotionBehaviour(Protocol):
-    """One avatar's motion outside the neural stages. Pure functions: nothing is kept of a session."""
+    """Motion of one avatar outside the neural stages. Pure functions: nothing is kept of a session.
+
+    Motion has one row per frame; its width is the family's, 265 where it is that of `engines.motion_layout`.
+    """
 
     @property
     def template_frames(self) -> int:
         """Frames of the avatar's own video, played to and fro from frame 0 on; 0: a still picture."""
         ...
 
+    @property
+    def mouth(self) -> slice:
+        """Columns of the motion that move the mouth: when speech ends it is at rest sooner than the head."""
+        ...
+
     def rest(self) -> F32:
-        """Motion (265,) of the avatar's still picture."""
+        """Motion (width,) of the avatar's still picture."""
         ...
 
     def idle(self, seed: int, first_frame: int, n_frames: int) -> F32:
-        """Motion of the silent face, float32 (n_frames, 265); `first_frame` may be negative."""
+        """Motion of the silent face, float32 (n_frames, width); `first_frame` may be negative."""
         ...
 
     def loop(self, seed: int, frames: int) -> F32:
@@ -40,7 +48,7 @@ class MotionBehaviour(Protocol):
 
         Args:
             seed: Session seed.
-            history: float32 (n, 265), motion shown so far, newest last.
+            history: float32 (n, width), motion shown so far, newest last.
             first_frame: Index of the first frame to be made.
             epoch: Session epoch.
             prepared: What the motion stage answered at set-up, where the family has one.

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engines.motion_layout import EXP
 from kernels.arrays import F32
 
 POSE_FADE_FRAMES = 16
-EXP_FADE_FRAMES = 4
+MOUTH_FADE_FRAMES = 4
 """160 ms: the mouth is at rest inside the 200 ms that a viewer grants the end of a sentence."""
 
 
@@ -26,22 +25,24 @@ class IdleFade:
     """What is left of the spoken pose.
 
     Attributes:
-        residual: float32 (265,), spoken minus idle motion at the last spoken frame.
+        residual: float32 (width,), spoken minus idle motion at the last spoken frame.
         first_frame: Index of the first idle frame.
+        mouth: Columns that fade fast.
     """
 
     residual: F32
     first_frame: int
+    mouth: slice
 
     @classmethod
-    def from_pose(cls, spoken: F32, idle: F32, first_frame: int) -> IdleFade:
-        """Start a fade: `spoken` and `idle` are (265,) at frame `first_frame - 1`."""
-        return cls((spoken - idle).astype(np.float32), first_frame)
+    def from_pose(cls, spoken: F32, idle: F32, first_frame: int, mouth: slice) -> IdleFade:
+        """Start a fade: `spoken` and `idle` are (width,) at frame `first_frame - 1`; for `mouth` see `MotionBehaviour`."""
+        return cls((spoken - idle).astype(np.float32), first_frame, mouth)
 
     def apply(self, idle: F32, first_frame: int) -> F32:
-        """Idle motion (n, 265) of frames from `first_frame` on, with what is left of the residual on top."""
+        """Idle motion (n, width) of frames from `first_frame` on, with what is left of the residual on top."""
         ages = np.arange(1, len(idle) + 1, dtype=np.float32) + (first_frame - self.first_frame)
         weights = np.repeat(_smooth_fall(ages, POSE_FADE_FRAMES)[:, None], idle.shape[1], axis=1)
-        weights[:, EXP] = _smooth_fall(ages, EXP_FADE_FRAMES)[:, None]
+        weights[:, self.mouth] = _smooth_fall(ages, MOUTH_FADE_FRAMES)[:, None]
         faded: F32 = idle + weights * self.residual
         return faded

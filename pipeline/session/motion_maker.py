@@ -41,6 +41,11 @@ class Opening:
         self.history_frames = info.history_frames + info.hop_frames - hop_frames
         """Frames of past motion that speech begins from."""
 
+    @property
+    def mouth(self) -> slice:
+        """See `MotionBehaviour`."""
+        return self._behaviour.mouth
+
     async def set_up(self, history: F32, epoch: int) -> None:
         """Do before the first sample what does not depend on samples; once, and only where the family has a set-up.
 
@@ -87,7 +92,9 @@ class MotionMaker:
         self._spoken = self._fade = None
         if turn.to is Doing.FADE:
             last = turn.first - 1
-            self._fade = IdleFade.from_pose(self._score.at(last), self._score.idle(last, 1)[0], turn.first)
+            self._fade = IdleFade.from_pose(
+                self._score.at(last), self._score.idle(last, 1)[0], turn.first, self._opening.mouth
+            )
 
     def begin_anew(self) -> None:
         """The next frames of speech begin from the pose that is shown before them: what went before is lost."""

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator
 import numpy as np
 import pytest
 
+from engines.motion_layout import EXP
 from kernels.arrays import F32
 from pipeline.config import SessionSettings, SilenceSettings
 from pipeline.mini.behaviour import MINI_BEHAVIOUR
 from pipeline.mini.idle_motion import idle_motion
 from pipeline.session.clip_session import rechunk, run_session, stride_two
-from pipeline.session.idle_fade import EXP_FADE_FRAMES, POSE_FADE_FRAMES, IdleFade
+from pipeline.session.idle_fade import MOUTH_FADE_FRAMES, POSE_FADE_FRAMES, IdleFade
 from pipeline.session.speech_motion import SpeechMotion
 from pipeline.types import AudioChunk, MotionChunk, Nv12RectBatch
 from tests.support.fake_stages import HOP, SPOKEN, FakeStages
@@ -82,14 +83,14 @@ def test_speech_is_seen_ahead_and_the_end_fades_into_idle() -> None:
     end = spoken[-1] + 1
     residual = np.abs(motion - idle)
     assert residual[end, 210] < np.abs(SPOKEN - idle[end - 1, 210])
-    np.testing.assert_array_equal(motion[end + EXP_FADE_FRAMES :, 202:], idle[end + EXP_FADE_FRAMES :, 202:])
+    np.testing.assert_array_equal(motion[end + MOUTH_FADE_FRAMES :, 202:], idle[end + MOUTH_FADE_FRAMES :, 202:])
     np.testing.assert_allclose(motion[end + POSE_FADE_FRAMES :], idle[end + POSE_FADE_FRAMES :])
     assert speech.idle_hops == len(motion) // HOP - 3
 
 
 def test_a_fade_starts_where_the_speech_ended_and_never_jumps() -> None:
     idle = np.zeros((40, 265), np.float32)
-    fade = IdleFade.from_pose(np.ones(265, np.float32), idle[0], 8)
+    fade = IdleFade.from_pose(np.ones(265, np.float32), idle[0], 8, EXP)
     pose = fade.apply(idle, 8)[:, 1]
     assert 0.9 < pose[0] < 1.0 and np.all(np.diff(pose) <= 0) and pose[-1] == 0.0
     np.testing.assert_array_equal(
