@@ -12,14 +12,14 @@ from engines.ditto.config import DittoConfig
 from engines.ditto.render_runtime import compiled_runtime
 from engines.motion_layout import MOTION_DIM
 from engines.runtimes.host_copies import Landing, to_device
-from kernels.arrays import F32
+from kernels.arrays import F32, U8
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.driven_keypoints import DrivenKeypoints, rest_rows
 from pipeline.ditto.motion_stitch import FrameControl
 from pipeline.ditto.renderer import DittoEngines, DittoRenderer
 from pipeline.session.overlap import DrawOrder
 from pipeline.stages import RenderRequest
-from pipeline.types import MotionChunk, Nv12RectBatch
+from pipeline.types import CropBatch, MotionChunk, Nv12RectBatch
 from tests.golden.support import FILL, SALT, filled
 from tests.support.ditto_avatar import still_avatar, video_avatar
 
@@ -67,15 +67,23 @@ def test_sessions_in_shared_buckets_get_the_pictures_that_they_get_alone(made: t
     loop = renderer.overlapped()
     futures = [loop.submit(one) for one in asked]
     loop.close()
-    for future, expected in zip(futures, alone, strict=True):
-        got = future.result(0)
-        if isinstance(expected, Nv12RectBatch) and isinstance(got, Nv12RectBatch):
-            pairs = [(got.y_planes, expected.y_planes), (got.uv_planes, expected.uv_planes)]
-        else:
-            pairs = [(got.crops, expected.crops)]  # type: ignore[union-attr]
-        for ours, theirs in pairs:
-            off = np.abs(ours.astype(np.int16) - theirs)
-            assert off.max() <= 2 and (off > 1).mean() < 1e-3, "cuDNN takes other algorithms for other batches"
+    got = [pictures(future.result(0)) for future in futures]
+    expected = [pictures(one) for one in alone]
+    for index, (ours, theirs) in enumerate(zip(got, expected, strict=True)):
+        assert psnr_db(ours, theirs) >= 50.0, "fp16 rounds otherwise in another batch, no more"
+        other = expected[index - 2] if 2 <= index < 24 else None  # the same face, another motion
+        if other is not None:
+            count = min(len(ours), len(other))
+            assert psnr_db(ours[:count], other[:count]) < 45.0
+
+
+def pictures(batch: Nv12RectBatch | CropBatch) -> U8:
+    return batch.y_planes if isinstance(batch, Nv12RectBatch) else batch.crops
+
+
+def psnr_db(ours: U8, theirs: U8) -> float:
+    error = np.square(ours.astype(np.float64) - theirs).mean()
+    return float(10 * np.log10(255.0**2 / max(error, 1e-9)))
 
 
 def test_what_lands_is_what_was_queued_while_later_work_overwrites_nothing() -> None:
