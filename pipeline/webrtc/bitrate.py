@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 VOICE_KBPS = 50
-"""Of an estimate that covers the whole connection, kept for the voice and RTCP."""
+"""Part of an estimate for the whole connection that is kept for the voice and RTCP."""
 CHANGE_SHARE = 0.1
 """Smaller changes are not worth a change."""
 RISE_INTERVAL_S = 1.0

@@ -51,10 +51,10 @@ class EncoderThread:
     encoded. The voice waits in a queue of its own (1 s) and goes first.
 
     Args:
-        name: Of the thread.
+        name: Name of the thread.
         canvas: Painted in place; belongs to the thread from now on.
         video: Encoder of pictures.
-        voice: Encoder of the voice, None where nobody hears it.
+        voice: Encoder of the voice, None where it is not heard.
         rate: Gives the wanted kbit/s before each picture.
         publish: Called on the thread with what is ready.
         fail: Called once on the thread with the error that ended it.
@@ -76,7 +76,7 @@ class EncoderThread:
     ) -> None:
         self.counts = EncoderCounts()
         self.encode_pictures = False
-        """Off while nobody watches: pictures are painted, not encoded."""
+        """False while there is no viewer: pictures are painted, not encoded."""
         self._canvas = canvas
         self._video = video
         self._make_voice = voice

@@ -1,4 +1,4 @@
-"""How much of something a client may send: nobody's own session is worth a core of a machine that others share."""
+"""How much of something a client may send: no session is worth a core of a machine that others share."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _MODES: Final = {"0": 0, "1": 1}
 
 @dataclass(frozen=True)
 class H264Format:
-    """One offered format that our stream satisfies.
+    """An offered format that our stream satisfies.
 
     Attributes:
         payload_type: Its number in the offer.
@@ -58,7 +58,7 @@ def read_format(payload_type: int, parameters: Mapping[str, str]) -> H264Format 
 
     Args:
         payload_type: Its number.
-        parameters: Of its `a=fmtp` line, empty without one. A missing profile is Constrained Baseline, level 3.1, which is what
+        parameters: Its `a=fmtp` line, empty without one. A missing profile is Constrained Baseline, level 3.1, which is what
             WebRTC clients mean by it; a missing mode is 0.
     """
     named = parameters.get("profile-level-id", f"{CONSTRAINED_BASELINE}1f")

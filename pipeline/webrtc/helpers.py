@@ -104,7 +104,7 @@ class Helpers:
         return [found for task, key in asked.items() if (found := self._result(task, key)) is not None]
 
     async def close(self) -> None:
-        """Ask nobody any more; harmless when repeated."""
+        """Stop asking; harmless when repeated."""
         for probe in self._probes:
             probe.cancel()
         await asyncio.gather(*self._probes, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""One session's media, encoded once and handed to everybody who watches."""
+"""The media of a session, encoded once and handed to every viewer."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class HubStats:
         frames_encoded: Pictures encoded.
         frames_dropped: Pictures dropped because the encoder was late.
         frames_repeated: Ticks that brought no new picture.
-        frames_left_out: Of these, those that were not sent, because the viewer has the picture already.
+        frames_left_out: How many of these were not sent, because the viewer has the picture already.
         key_frames: Key frames made.
         encoder_reopened: Times that a large change of the rate took a new encoder.
         bitrate_kbps: Rate in force.
-        bytes_encoded: Of all pictures.
+        bytes_encoded: Bytes of all pictures.
         encode_p50_ms: Median time of painting and encoding one picture.
         encode_p95_ms: 95th percentile of it.
         queue_depth: Pictures that wait for the encoder.
@@ -76,7 +76,7 @@ class LiveHub:
 
     All methods belong to the event loop that runs at construction. `video` and `voice` never block: a thread of the hub's
     own paints and encodes (`EncoderThread`), and what comes too late for it is dropped and counted. Ticks without a rectangle
-    are the first to be dropped, and of a row of them one in 100 ms is sent. While nobody watches, nothing is encoded.
+    are the first to be dropped, and of a row of them one in 100 ms is sent. While there is no viewer, nothing is encoded.
 
     Args:
         canvas: The picture under the rectangles; copied.
@@ -151,13 +151,13 @@ class LiveHub:
         return self._epoch_ntp
 
     def video(self, tick: VideoTick) -> None:
-        """See `LiveSink.video`."""
+        """Implement `LiveSink.video`."""
         self._place(tick.pts_s)
         self._target_kbps = self._rate.target_kbps()
         self._thread.show(tick)
 
     def voice(self, tick: VoiceTick) -> None:
-        """See `LiveSink.voice`. Of a tick longer than 20 ms the rest follows 20 ms later.
+        """Implement `LiveSink.voice`. The rest of a tick longer than 20 ms follows 20 ms later.
 
         Packets that come in pairs look like jitter to a receiver: it would hold voice and, to keep lip sync, picture longer.
         """
@@ -172,7 +172,7 @@ class LiveHub:
         self._thread.say(tick)
 
     def event(self, event: LiveEvent) -> None:
-        """See `LiveSink.event`."""
+        """Implement `LiveSink.event`."""
         for listener in list(self._listeners):
             listener(event)
 

@@ -12,7 +12,7 @@ from pipeline.live.settings import RtcSettings
 
 @dataclass(frozen=True)
 class HelperUrl:
-    """One URL of a STUN or TURN server, taken apart.
+    """The URL of a STUN or TURN server, taken apart.
 
     Attributes:
         url: As the settings have it.
@@ -21,8 +21,8 @@ class HelperUrl:
         port: 1..65535.
         transport: "udp" or "tcp", how the server is reached.
         tls: Whether it is reached through TLS.
-        username: Of a TURN server; None without one.
-        credential: Of a TURN server; None without one.
+        username: User name at a TURN server; None without one.
+        credential: Password at a TURN server; None without one.
     """
 
     url: str

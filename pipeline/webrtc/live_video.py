@@ -1,4 +1,4 @@
-"""One live H.264 stream: key frames on request, a bit rate that moves while it runs, RTP payloads out."""
+"""A live H.264 stream: key frames on request, a bit rate that moves while it runs, RTP payloads out."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class LiveVideo:
         """Encode one picture.
 
         Args:
-            canvas: Of the stream's size; its memory may be reused at once.
+            canvas: A picture of the stream's size; its memory may be reused at once.
             index: Frame number at the stream's rate, larger than every one before.
             kbps: Wanted bit rate.
 
@@ -104,7 +104,7 @@ class LiveVideo:
         encoder = self._prepare(kbps)
         units = [self._packed(packet) for packet in encoder.encode(canvas, force_idr=self.key_due, pts=index)]
         if any(unit.key for unit in units):
-            self._key_wanted = False  # whoever asked meanwhile gets this one
+            self._key_wanted = False  # who asked meanwhile gets this one
         return units
 
     def close(self) -> None:

@@ -131,7 +131,7 @@ class Microphone:
             return
         place = self._placed(packet.timestamp, now)
         furthest = self._furthest(now) - len(samples)
-        if place > furthest:  # a clock that was set anew, or samples that nobody can have spoken yet
+        if place > furthest:  # a clock that was set anew, or samples that cannot have been spoken yet
             self._shift += self._place - place
             place = self._place
             if place > furthest:

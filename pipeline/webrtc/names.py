@@ -45,7 +45,7 @@ class Names:
         self._running: dict[str, asyncio.Future[str | OSError]] = {}
 
     async def address(self, host: str) -> str:
-        """A host's address; waits for the resolver only while none is known. Whoever gives up waiting disturbs no other.
+        """A host's address; waits for the resolver only while none is known. A caller that gives up waiting disturbs no other.
 
         Raises:
             OSError: It has none.

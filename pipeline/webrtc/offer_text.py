@@ -94,7 +94,7 @@ class _Budget:
 
 
 class _Section:
-    """One media section: its lines as aiortc reads them, and the codecs that it offers."""
+    """A media section: its lines as aiortc reads them, and the codecs that it offers."""
 
     def __init__(self, lines: list[str], direction: str, budget: _Budget) -> None:
         words = lines[0][2:].split()

@@ -19,7 +19,7 @@ CLOCK_HZ: dict[MediaKind, int] = {"video": VIDEO_CLOCK_HZ, "audio": AUDIO_CLOCK_
 
 @dataclass(frozen=True)
 class EncodedUnit:
-    """One coded picture or one Opus frame, cut into RTP payloads.
+    """A coded picture or an Opus frame, cut into RTP payloads.
 
     Attributes:
         payloads: In sending order, each fits one RTP packet.

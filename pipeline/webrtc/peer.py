@@ -1,4 +1,4 @@
-"""One WebRTC connection to one client."""
+"""A WebRTC connection to one client."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class LivePeer:
 
     @property
     def state(self) -> str:
-        """Of the connection: "new", "connecting", "connected", "closed" or "failed"."""
+        """State of the connection: "new", "connecting", "connected", "closed" or "failed"."""
         return "closed" if self._ended else str(self._pc.connectionState)
 
     async def answer(self, offer_sdp: str, kind: str = "offer") -> str:

@@ -16,15 +16,15 @@ KEPT_LAGS = 64
 
 @dataclass(frozen=True)
 class PeerStats:
-    """One connection.
+    """What is counted of one connection.
 
     Attributes:
         state: "new", "connecting", "connected", "closed" or "failed".
         fps_out: Pictures sent in the last second.
-        bitrate_kbps: Of pictures sent in the last second, RTP headers left out.
+        bitrate_kbps: Bit rate of pictures sent in the last second, RTP headers left out.
         packets_lost: Video packets that the client says it lost, before retransmission.
         fraction_lost: Share of video packets lost between its last two reports, 0..1.
-        jitter_ms: Of video at the client.
+        jitter_ms: Jitter of video at the client.
         round_trip_ms: By RTCP; None before the first report.
         nacked_packets: Packets that the client asked for again.
         key_requests: Key frames that it asked for.

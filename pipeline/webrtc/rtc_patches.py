@@ -56,7 +56,7 @@ CHANNEL_CHUNKS = (200.0, 400.0)
 """Per second and at once, of all data channels together: 240 kB/s, where a client has next to nothing to say."""
 MAX_CHANNELS = 16
 MAX_UNFINISHED_BYTES = 256 * 1024
-"""Of messages that have begun and not ended; what a client may tell us fits many times."""
+"""Most bytes of messages that have begun and not ended; what a client may tell us fits many times."""
 MAX_MISORDERED = 256
 """Chunks that came before others that are missing; aiortc sorts all of them for every chunk that comes."""
 CHANNEL_CONTROL = 50
@@ -152,7 +152,7 @@ class SenderHook:
     """Attached to one `RTCRtpSender` before it starts; its track must yield `EncodedUnit`.
 
     Attributes:
-        sender: Whose.
+        sender: The sender that is changed.
         epoch_ntp: Gives media time 0 as 64-bit NTP time, None while unknown.
         events: Whom to tell.
         clock: Monotonic seconds.
@@ -282,7 +282,7 @@ def hook_microphone(
 
 
 def bound_channels(transport: RTCSctpTransport, clock: Callable[[], float] = time.monotonic) -> FloodGate:
-    """Leave out what nobody needs.
+    """Leave out what is not needed.
 
     Data channels beyond `MAX_CHANNELS` (acknowledged: the others go on); whatever comes while `MAX_UNFINISHED_BYTES` of messages
     lack their ends; and while `MAX_MISORDERED` chunks wait for a missing one, all but that one. Chunks beyond `CHANNEL_CHUNKS` are

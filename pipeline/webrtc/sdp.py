@@ -36,7 +36,7 @@ class OfferedMedia:
     """What an offer asks for.
 
     Attributes:
-        kinds: Of its sections in order: "video", "audio", "application".
+        kinds: Kinds of its sections in order: "video", "audio", "application".
         wants_video: The first video section receives.
         wants_audio: The first audio section receives.
         sends_audio: The first audio section sends.
@@ -56,7 +56,7 @@ class OfferedMedia:
 
 @dataclass(frozen=True)
 class TrickledCandidate:
-    """One ICE candidate that came after the offer.
+    """An ICE candidate that came after the offer.
 
     Attributes:
         candidate: `candidate:...` as browsers write it; empty means that no more will come.

@@ -112,7 +112,7 @@ class Viewers:
         return {viewer_id: peer.stats() for viewer_id, peer in self._peers.items()}
 
     async def close(self) -> None:
-        """End them all, and let nobody in any more; harmless when repeated."""
+        """End them all, and let no other in; harmless when repeated."""
         self._closed = True
         for viewer_id in list(self._peers):
             await self.remove(viewer_id)

@@ -20,7 +20,7 @@ class JobGate:
         self.active = 0
 
     def check(self) -> None:
-        """See whether there is a place now, without taking it.
+        """Find out whether there is a place now, without taking it.
 
         Raises:
             BusyError: All places are taken.
@@ -30,7 +30,7 @@ class JobGate:
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """One job's place, for as long as the block runs.
+        """Take a job's place for as long as the block runs.
 
         Raises:
             BusyError: All places are taken.
@@ -47,7 +47,7 @@ class Hold:
     """Bytes that one request holds.
 
     Args:
-        budget: Whose bytes.
+        budget: The budget that the bytes come from.
     """
 
     def __init__(self, budget: UploadBudget) -> None:
@@ -79,7 +79,7 @@ class UploadBudget:
 
     @contextmanager
     def hold(self) -> Iterator[Hold]:
-        """One request's share, given back when the block ends."""
+        """Take a request's share, given back when the block ends."""
         hold = Hold(self)
         try:
             yield hold

@@ -84,7 +84,7 @@ class ContextMiddleware:
         self._log = structlog.get_logger("liveanchor.http")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Serve one ASGI call."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -100,7 +100,7 @@ class ContextMiddleware:
 
         try:
             await self._app(scope, receive, send_with_headers)
-        except Exception as error:  # the last line: whatever nobody foresaw is a 500 that says so
+        except Exception as error:  # the last line: what was not foreseen is a 500 that says so
             where = "".join(
                 traceback.format_tb(error.__traceback__)
             )  # lines of code; no values, which may be anybody's content

@@ -31,7 +31,7 @@ LATENCY_BOUNDARIES_MS: Final = (
 
 
 class MetricSpec(NamedTuple):
-    """One metric: `kind` is `counter`, `gauge` or `histogram`."""
+    """A metric: `kind` is `counter`, `gauge` or `histogram`."""
 
     kind: str
     name: str
@@ -128,7 +128,7 @@ class _Snapshot(Collector):
         self._stages = list(stages)
 
     def collect(self) -> Iterable[Metric]:
-        """See prometheus_client."""
+        """Give prometheus_client the metrics as they are now."""
         jobs = CounterMetricFamily("liveanchor_jobs_ended", "Jobs by how they ended.", labels=("replica", "outcome"))
         active = GaugeMetricFamily("liveanchor_jobs_active", "Jobs in work.", labels=("replica",))
         retries = CounterMetricFamily("liveanchor_stage_retries", "Calls made again.", labels=("replica", "stage"))

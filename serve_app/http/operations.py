@@ -31,7 +31,7 @@ class VersionAnswer(BaseModel):
 
 
 class KindAnswer(BaseModel):
-    """One kind of problem."""
+    """A kind of problem."""
 
     type: str = Field(examples=["/problems/audio_unreadable"])
     status: int = Field(examples=[422])

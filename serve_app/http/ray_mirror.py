@@ -27,7 +27,7 @@ class RayMirror:
                 )
 
     def changed(self, spec: MetricSpec, value: float, labels: Mapping[str, str]) -> None:
-        """See `Mirror`."""
+        """Implement `Mirror`."""
         metric = self._metrics[spec.name]
         tags = dict(labels)
         if spec.kind == "counter":

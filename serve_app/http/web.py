@@ -17,7 +17,7 @@ class _Static(StaticFiles):
     """Static files that browsers ask about again (by ETag) instead of keeping an old page after an upgrade."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        """See Starlette."""
+        """Answer with a file that browsers must ask about again."""
         response = super().file_response(*args, **kwargs)
         response.headers["Cache-Control"] = "no-cache"
         return response

@@ -21,7 +21,7 @@ async def until_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     """Run work to its end, or cancel it and wait for its clean-up as soon as the client goes away.
 
     Args:
-        receive: Of the request, whose body has been read.
+        receive: Receives of a request whose body has been read.
         work: What to do.
 
     Raises:

@@ -25,9 +25,9 @@ async def read_json(request: Request, shape: FormShape, limits: BodyLimits, hold
     """Read and check a JSON body.
 
     Args:
-        request: Whose body.
+        request: The request whose body is read.
         shape: Which fields there may be.
-        limits: Of the whole body.
+        limits: Limits of the whole body.
         hold: Charged with every byte that is kept.
 
     Raises:
@@ -39,7 +39,7 @@ async def read_json(request: Request, shape: FormShape, limits: BodyLimits, hold
 
 
 def parse_json(body: bytes, shape: FormShape) -> RawForm:
-    """See `read_json`."""
+    """Parse a body and take its fields out; arguments and errors as in `read_json`."""
     try:
         found = json.loads(
             body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=Decimal

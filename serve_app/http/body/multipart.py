@@ -31,9 +31,9 @@ async def read_multipart(request: Request, shape: FormShape, limits: BodyLimits,
     """Read and check a form.
 
     Args:
-        request: Whose body; its content type is multipart/form-data.
+        request: The request whose body is read; its content type is multipart/form-data.
         shape: Which fields there may be; each at most once.
-        limits: Of the whole body.
+        limits: Limits of the whole body.
         hold: Charged with every byte of a file that is kept.
 
     Raises:

@@ -112,8 +112,8 @@ async def read_whole(request: Request, limits: BodyLimits, hold: Hold) -> bytes:
     """The body at once.
 
     Args:
-        request: Whose body.
-        limits: Of it.
+        request: The request whose body is read.
+        limits: Limits of the body.
         hold: Charged with every byte.
 
     Raises:

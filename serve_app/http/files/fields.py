@@ -152,7 +152,7 @@ def whole_field(form: RawForm, name: str, allowed: str, default: int) -> int:
 
 
 def choice_field(form: RawForm, name: str, choices: tuple[int, ...], default: int) -> int:
-    """One of a few whole numbers.
+    """Read one of a few whole numbers.
 
     Raises:
         InvalidInputError: Something else.

@@ -26,7 +26,7 @@ class FileBuffer:
         slab_bytes: Granularity of memory.
 
     Attributes:
-        size: Of the file: the end of what was written.
+        size: Size of the file in bytes: the end of what was written.
     """
 
     def __init__(self, slab_bytes: int = SLAB_BYTES) -> None:
@@ -54,10 +54,10 @@ class FileBuffer:
         self.size = max(self.size, position)
 
     def check_whole(self, size: int) -> None:
-        """See that every byte came.
+        """Check that every byte came.
 
         Args:
-            size: Of the file.
+            size: Size of the file in bytes.
 
         Raises:
             FileGapError: Some did not.

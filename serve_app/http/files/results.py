@@ -58,7 +58,7 @@ def _headers(stored: StoredResult, now: float) -> dict[str, str]:
 
 
 async def _in_thread(pieces: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """Read in a thread, one piece ahead of nobody; the file is closed when the iterator is."""
+    """Read in a thread, no piece ahead of the client; the file is closed when the iterator is."""
     try:
         while (data := await asyncio.to_thread(next, pieces, None)) is not None:
             yield data

@@ -24,7 +24,7 @@ class StreamedResponse(Response):
         pieces: The body.
         resources: Closed at the end; the iterator is closed first.
         status_code: HTTP status.
-        headers: Of the answer.
+        headers: Headers of the answer.
         media_type: Content type.
         on_cancelled: Told when the client went away before the end.
         stall_s: A client that takes nothing for so long counts as gone.
@@ -50,7 +50,7 @@ class StreamedResponse(Response):
         self.init_headers(headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Serve one ASGI call."""
         async with self._resources:
             self._resources.push_async_callback(self._pieces.aclose)
             try:

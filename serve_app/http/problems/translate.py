@@ -69,7 +69,7 @@ def problem_response(error: LiveAnchorError, request_id: str, retry_after_s: flo
 
     Args:
         error: Already out of Ray's wrapper.
-        request_id: Of the request.
+        request_id: Id of the request.
         retry_after_s: What a 503 tells callers to wait.
     """
     kind = kind_of(error)
@@ -106,7 +106,7 @@ def http_problem_response(error: HTTPException, request_id: str) -> JSONResponse
 
 
 def failure_response(request_id: str) -> JSONResponse:
-    """The answer to an error that nobody foresaw."""
+    """The answer to an error that was not foreseen."""
     return _response("internal_error", KINDS["internal_error"], OURS, request_id, {}, {})
 
 
