@@ -12,11 +12,14 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from deployments.graph.session_cost import StageCost, tokens, weight
 from deployments.host.live_errors import NoCapacityError
 
+RENDERER: Final = "renderer"
+"""The stage that makes a set: where it is, sessions can be drawn."""
 LEASE_S: Final = 10.0
 """A lease that its host does not renew for so long ends; hosts renew every 2 s."""
 SET_LOST_S: Final = 10.0
@@ -33,22 +36,24 @@ MOVE_NEEDS: Final = 2.0
 
 
 @dataclass(frozen=True)
-class SetReport:
-    """What a set says about itself.
+class StageReport:
+    """What one stage replica says about itself.
 
     Attributes:
         set_id: Name of the set, the id of the Ray node that its GPU belongs to.
-        tokens: Sessions at 25 frames/s that it can serve while all of them speak.
+        cost: What one second of speech takes of it.
         wait_ms: 95th percentile of the time that chunks waited for their batch lately.
-        avatars: Ids of the avatars that it has prepared.
-        draining: Whether it takes no new session.
+        avatars: Ids of the avatars that it has prepared; the renderer's.
+        doubles: Whether it draws frames above 25 per second itself; the renderer's.
+        most: Sessions that the operator allows on the set; None for as many as fit.
     """
 
     set_id: str
-    tokens: float
+    cost: StageCost
     wait_ms: float = 0.0
     avatars: frozenset[str] = frozenset()
-    draining: bool = False
+    doubles: bool = False
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,21 +63,52 @@ class Lease:
     Attributes:
         session_id: Whose.
         set_id: Set that serves it.
-        weight: Tokens.
+        weight: Tokens that it holds.
+        fps: Frames per second that its viewers get.
         avatar_id: Its avatar; empty for the default one.
     """
 
     session_id: str
     set_id: str
     weight: float
+    fps: float = 25.0
     avatar_id: str = ""
 
 
-@dataclass
 class _Set:
-    report: SetReport
-    seen_at: float
-    slow_since: float | None = None
+    """The stages of one set, as they last reported."""
+
+    def __init__(self) -> None:
+        self._reports: dict[str, tuple[StageReport, float]] = {}
+        self.slow_since: float | None = None
+
+    def take(self, report: StageReport, now: float) -> None:
+        self._reports[report.cost.stage] = (report, now)
+        slow = any(one.wait_ms > SLOW_WAIT_MS for one, _ in self._reports.values())
+        self.slow_since = (now if self.slow_since is None else self.slow_since) if slow else None
+
+    def forget_silent(self, now: float) -> None:
+        self._reports = {name: one for name, one in self._reports.items() if now - one[1] <= SET_LOST_S}
+
+    @property
+    def draws(self) -> bool:
+        return RENDERER in self._reports
+
+    @property
+    def renderer(self) -> StageReport:
+        return self._reports[RENDERER][0]
+
+    @property
+    def costs(self) -> list[StageCost]:
+        return [one.cost for one, _ in self._reports.values()]
+
+    @property
+    def tokens(self) -> float:
+        fit = tokens(self.costs)
+        return fit if self.renderer.most is None else min(fit, float(self.renderer.most))
+
+    def weight(self, fps: float) -> float:
+        return weight(self.costs, fps, self.renderer.doubles)
 
 
 @dataclass
@@ -109,30 +145,28 @@ class TokenPool:
         self._clock = clock
         self._began_at = clock()
         self._sets: dict[str, _Set] = {}
+        self._drawing: dict[str, _Set] = {}
         self._dead: set[str] = set()
         self._held: dict[str, _Held] = {}
         self._refused = 0
 
-    def report(self, report: SetReport) -> None:
-        """Take in what a set says about itself; it counts as alive for `SET_LOST_S` more."""
-        now = self._clock()
-        known = self._sets.get(report.set_id)
-        since = known.slow_since if known else None
-        slow = report.wait_ms > SLOW_WAIT_MS
+    def report(self, report: StageReport) -> None:
+        """Take in what a stage replica says about itself; it counts as alive for `SET_LOST_S` more."""
+        self._sets.setdefault(report.set_id, _Set()).take(report, self._clock())
         self._dead.discard(report.set_id)
-        self._sets[report.set_id] = _Set(report, now, (now if since is None else since) if slow else None)
 
     def gone(self, set_id: str) -> None:
         """A set was found dead: it takes no session until it reports again. Its sessions keep their leases until they move."""
         self._sets.pop(set_id, None)
+        self._drawing.pop(set_id, None)
         self._dead.add(set_id)
 
-    def acquire(self, session_id: str, weight: float, avatar_id: str = "") -> Lease:
+    def acquire(self, session_id: str, fps: float, avatar_id: str = "") -> Lease:
         """Take tokens for a session, on the set where it should run.
 
         Args:
             session_id: A session that holds none; one that holds tokens keeps its lease.
-            weight: Tokens that it needs.
+            fps: Frames per second that its viewers get; more than 25 cost more than one token.
             avatar_id: Breaks ties between sets that are about equally free.
 
         Raises:
@@ -141,19 +175,21 @@ class TokenPool:
         self._sweep()
         if (held := self._held.get(session_id)) is not None:
             return held.lease
-        chosen = self._choose(weight, avatar_id, without="")
+        chosen = self._choose(fps, avatar_id)
         if chosen is None:
             self._refused += 1
-            used, tokens = sum(self._used().values()), sum(one.report.tokens for one in self._sets.values())
-            raise NoCapacityError(math.ceil(used), math.floor(tokens), "every GPU is taken by sessions that may speak")
-        return self._hold(Lease(session_id, chosen, weight, avatar_id))
+            used, there = sum(self._used().values()), sum(one.tokens for one in self._drawing.values())
+            raise NoCapacityError(math.ceil(used), math.floor(there), "every GPU is taken by sessions that may speak")
+        lease = Lease(session_id, chosen, self._drawing[chosen].weight(fps), fps, avatar_id)
+        self._held[session_id] = _Held(lease, self._clock() + LEASE_S)
+        return lease
 
     def renew(self, leases: Iterable[Lease]) -> list[Lease]:
         """A host names the leases of its sessions; the ones that this pool does not know are taken in, above capacity too.
 
         Returns:
-            The same sessions' leases as they are from now on: a session whose set is gone, drains, or has been slow for some
-            seconds is moved where another set has room.
+            The same sessions' leases as they are from now on: a session whose set is gone, or has been slow for some seconds, is
+            moved where another set has room.
         """
         self._sweep()
         now = self._clock()
@@ -174,58 +210,52 @@ class TokenPool:
         """Free tokens of all sets together."""
         self._sweep()
         used = self._used()
-        return sum(max(0.0, one.report.tokens - used.get(name, 0.0)) for name, one in self._sets.items())
+        return sum(max(0.0, one.tokens - used.get(name, 0.0)) for name, one in self._drawing.items())
 
     def stats(self) -> PoolStats:
         """The pool as it is now."""
         self._sweep()
         used = self._used()
-        tokens = {name: one.report.tokens for name, one in self._sets.items()}
-        return PoolStats(tokens, {name: used.get(name, 0.0) for name in tokens}, self._refused, len(self._held))
+        there = {name: one.tokens for name, one in self._drawing.items()}
+        return PoolStats(there, {name: used.get(name, 0.0) for name in there}, self._refused, len(self._held))
 
-    def _hold(self, lease: Lease) -> Lease:
-        self._held[lease.session_id] = _Held(lease, self._clock() + LEASE_S)
-        return lease
-
-    def _choose(self, weight: float, avatar_id: str, without: str) -> str | None:
+    def _choose(self, fps: float, avatar_id: str, without: str = "", at_least: float = 0.0) -> str | None:
         """The set with the most free tokens; the avatar decides among those that are about as free."""
         used = self._used()
         free = {
-            name: one.report.tokens - used.get(name, 0.0)
-            for name, one in self._sets.items()
-            if name != without and not one.report.draining
+            name: one.tokens - used.get(name, 0.0)
+            for name, one in self._drawing.items()
+            if name != without and one.tokens - used.get(name, 0.0) >= max(one.weight(fps), at_least)
         }
-        free = {name: left for name, left in free.items() if left >= weight}
         if not free:
             return None
         most = max(free.values())
-        warm = [name for name in free if avatar_id in self._sets[name].report.avatars and free[name] >= most - WARM]
-        if avatar_id and warm:
-            return max(warm, key=lambda name: (free[name], _rank(avatar_id, name)))
-        close = (
-            [name for name in free if free[name] >= most - CLOSE] if avatar_id else [n for n in free if free[n] == most]
-        )
-        return max(close, key=lambda name: _rank(avatar_id, name))
+        slack = 0.0
+        if avatar_id:
+            warm = {
+                name for name in free if avatar_id in self._drawing[name].renderer.avatars and free[name] >= most - WARM
+            }
+            if warm:
+                return max(warm, key=lambda name: (free[name], _rank(avatar_id, name)))
+            slack = CLOSE
+        return max((name for name in free if free[name] >= most - slack), key=lambda name: _rank(avatar_id, name))
 
     def _should_move(self, lease: Lease) -> bool:
-        home = self._sets.get(lease.set_id)
+        home = self._drawing.get(lease.set_id)
         if home is None:  # a pool that has just begun has not heard of every set yet
             return self._clock() - self._began_at > SET_LOST_S or lease.set_id in self._dead
-        if home.report.draining:
-            return True
         return home.slow_since is not None and self._clock() - home.slow_since >= SLOW_FOR_S
 
     def _move(self, held: _Held) -> None:
         """To another set with room; one whose set is only slow leaves it for much room alone, and one session at a time."""
         lease = held.lease
-        home = self._sets.get(lease.set_id)
-        slow_only = home is not None and not home.report.draining
-        needed = max(MOVE_NEEDS, lease.weight) if slow_only else lease.weight
-        chosen = self._choose(needed, lease.avatar_id, without=lease.set_id)
+        home = self._drawing.get(lease.set_id)
+        at_least = 0.0 if home is None else MOVE_NEEDS
+        chosen = self._choose(lease.fps, lease.avatar_id, without=lease.set_id, at_least=at_least)
         if chosen is None:
             return
-        held.lease = Lease(lease.session_id, chosen, lease.weight, lease.avatar_id)
-        if slow_only and home is not None:
+        held.lease = replace(lease, set_id=chosen)
+        if home is not None:
             home.slow_since = self._clock()  # it is judged anew without this session
 
     def _used(self) -> dict[str, float]:
@@ -236,8 +266,9 @@ class TokenPool:
 
     def _sweep(self) -> None:
         now = self._clock()
-        for name in [name for name, one in self._sets.items() if now - one.seen_at > SET_LOST_S]:
-            del self._sets[name]
+        for one in self._sets.values():
+            one.forget_silent(now)
+        self._drawing = {name: one for name, one in self._sets.items() if one.draws}
         for session_id in [session_id for session_id, held in self._held.items() if held.until < now]:
             del self._held[session_id]
 

@@ -6,23 +6,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deployments.graph.session_cost import StageCost
 from deployments.host.live_errors import NoCapacityError
-from deployments.host.token_pool import LEASE_S, SET_LOST_S, SLOW_FOR_S, SLOW_WAIT_MS, Lease, SetReport, TokenPool
+from deployments.host.token_pool import LEASE_S, SET_LOST_S, SLOW_FOR_S, SLOW_WAIT_MS, Lease, StageReport, TokenPool
 from tests.support.manual_clock import ManualClock
+
+
+def _renderer(name: str, tokens: float, wait_ms: float = 0.0, avatars: frozenset[str] = frozenset()) -> StageReport:
+    """A renderer whose set has so many tokens, and draws 50 frames/s at twice the cost."""
+    cost = StageCost("renderer", 850.0 / tokens - 0.01, 1.0)
+    return StageReport(name, cost, wait_ms, avatars, doubles=True)
 
 
 def _pool(clock: ManualClock, **tokens: float) -> TokenPool:
     pool = TokenPool(clock)
     for name, count in tokens.items():
-        pool.report(SetReport(name, count))
+        pool.report(_renderer(name, count))
     return pool
 
 
-def _admitted(pool: TokenPool, offers: int, weight: float = 1.0, avatar_id: str = "") -> list[Lease]:
+def _admitted(pool: TokenPool, offers: int, fps: float = 25.0, avatar_id: str = "") -> list[Lease]:
     leases = []
     for number in range(offers):
         try:
-            leases.append(pool.acquire(f"s{number}", weight, avatar_id))
+            leases.append(pool.acquire(f"s{number}", fps, avatar_id))
         except NoCapacityError:
             continue
     return leases
@@ -40,94 +47,94 @@ def test_a_refusal_says_how_many_speak_and_how_many_could() -> None:
     pool = _pool(ManualClock(), a=2)
     _admitted(pool, 2)
     with pytest.raises(NoCapacityError) as refused:
-        pool.acquire("late", 1.0)
+        pool.acquire("late", 25.0)
     assert (refused.value.active, refused.value.capacity) == (2, 2)
 
 
 def test_without_any_set_nothing_is_let_in() -> None:
     with pytest.raises(NoCapacityError) as refused:
-        TokenPool(ManualClock()).acquire("s", 1.0)
+        TokenPool(ManualClock()).acquire("s", 25.0)
     assert refused.value.capacity == 0
 
 
 def test_sessions_that_cost_more_take_more_and_never_half_of_it() -> None:
     pool = _pool(ManualClock(), a=3, b=3)
-    leases = _admitted(pool, 10, weight=2.0)
+    leases = _admitted(pool, 10, fps=50.0)
     assert len(leases) == 2  # one token is left on each set, and no session is cut in two
     assert {lease.set_id for lease in leases} == {"a", "b"}
 
 
 def test_a_session_that_asks_again_keeps_what_it_has() -> None:
     pool = _pool(ManualClock(), a=2, b=2)
-    assert pool.acquire("s", 1.0) == pool.acquire("s", 1.0)
+    assert pool.acquire("s", 25.0) == pool.acquire("s", 25.0)
     assert pool.free() == 3.0
 
 
 def test_tokens_that_are_given_back_are_free_at_once_and_only_once() -> None:
     pool = _pool(ManualClock(), a=1)
-    pool.acquire("s", 1.0)
+    pool.acquire("s", 25.0)
     pool.release("s")
     pool.release("s")
-    assert pool.acquire("t", 1.0).set_id == "a"
+    assert pool.acquire("t", 25.0).set_id == "a"
     with pytest.raises(NoCapacityError):
-        pool.acquire("u", 1.0)
+        pool.acquire("u", 25.0)
 
 
 def test_what_a_dead_host_held_is_free_after_its_lease() -> None:
     clock = ManualClock()
     pool = _pool(clock, a=1)
-    pool.acquire("s", 1.0)
+    pool.acquire("s", 25.0)
     clock.now = LEASE_S
-    pool.report(SetReport("a", 1))
+    pool.report(_renderer("a", 1))
     with pytest.raises(NoCapacityError):
-        pool.acquire("t", 1.0)
+        pool.acquire("t", 25.0)
     clock.now = LEASE_S + 0.1
-    assert pool.acquire("t", 1.0).set_id == "a"
+    assert pool.acquire("t", 25.0).set_id == "a"
 
 
 def test_a_host_that_renews_keeps_its_sessions_for_hours() -> None:
     clock = ManualClock()
     pool = _pool(clock, a=1)
-    lease = pool.acquire("s", 1.0)
+    lease = pool.acquire("s", 25.0)
     for step in range(1, 2000):
         clock.now = step * 2.0
-        pool.report(SetReport("a", 1))
+        pool.report(_renderer("a", 1))
         assert pool.renew([lease]) == [lease]
     with pytest.raises(NoCapacityError):
-        pool.acquire("t", 1.0)
+        pool.acquire("t", 25.0)
 
 
 def test_a_pool_that_starts_anew_learns_its_sessions_and_moves_none_of_them() -> None:
     clock = ManualClock()
     before = _pool(clock, a=2, b=2)
-    leases = [before.acquire(f"s{number}", 1.0) for number in range(4)]
+    leases = [before.acquire(f"s{number}", 25.0) for number in range(4)]
     after = TokenPool(clock)
     assert after.renew(leases) == leases  # no set has reported yet
     for name in "ab":
-        after.report(SetReport(name, 2))
+        after.report(_renderer(name, 2))
     assert after.renew(leases) == leases
     with pytest.raises(NoCapacityError):
-        after.acquire("late", 1.0)
+        after.acquire("late", 25.0)
 
 
 def test_the_freest_set_takes_a_session_and_the_avatar_breaks_ties() -> None:
     pool = _pool(ManualClock(), a=9, b=4)
-    assert pool.acquire("s", 1.0, "face").set_id == "a"
+    assert pool.acquire("s", 25.0, "face").set_id == "a"
     homes = set()
     for run in range(8):
         even = _pool(ManualClock(), a=8, b=8, c=8)
-        homes.add(even.acquire(f"s{run}", 1.0, "face").set_id)
+        homes.add(even.acquire(f"s{run}", 25.0, "face").set_id)
     assert len(homes) == 1  # every session of one avatar begins on the same of equal sets
-    spread = {_pool(ManualClock(), a=8, b=8, c=8).acquire("s", 1.0, f"face{number}").set_id for number in range(40)}
+    spread = {_pool(ManualClock(), a=8, b=8, c=8).acquire("s", 25.0, f"face{number}").set_id for number in range(40)}
     assert spread == {"a", "b", "c"}  # and avatars spread over all of them
 
 
 def test_a_set_that_has_the_avatar_wins_up_to_two_tokens() -> None:
     for used, home in ((2, "warm"), (3, "cold")):
         pool = TokenPool(ManualClock())
-        pool.report(SetReport("warm", 10.0 - used, avatars=frozenset({"face"})))
-        pool.report(SetReport("cold", 10.0))
-        assert pool.acquire("s", 1.0, "face").set_id == home
+        pool.report(_renderer("warm", 10.0 - used, avatars=frozenset({"face"})))
+        pool.report(_renderer("cold", 10.0))
+        assert pool.acquire("s", 25.0, "face").set_id == home
 
 
 def test_one_popular_avatar_fills_every_set() -> None:
@@ -139,7 +146,7 @@ def test_one_popular_avatar_fills_every_set() -> None:
 def test_sessions_of_a_dead_set_move_as_far_as_tokens_allow() -> None:
     clock = ManualClock()
     pool = _pool(clock, a=3, b=4)
-    leases = [pool.acquire(f"s{number}", 1.0) for number in range(6)]
+    leases = [pool.acquire(f"s{number}", 25.0) for number in range(6)]
     pool.release("s1")
     leases = [lease for lease in leases if lease.session_id != "s1"]
     pool.gone("a")
@@ -147,43 +154,33 @@ def test_sessions_of_a_dead_set_move_as_far_as_tokens_allow() -> None:
     assert [lease.session_id for lease in moved] == [lease.session_id for lease in leases]
     assert sum(lease.set_id == "b" for lease in moved) == 4
     assert sum(lease.set_id == "a" for lease in moved) == 1  # one waits for its set to come back
-    pool.report(SetReport("a", 3))
+    pool.report(_renderer("a", 3))
     assert pool.renew(moved) == moved
 
 
 def test_a_set_that_is_silent_counts_as_gone() -> None:
     clock = ManualClock()
     pool = _pool(clock, a=5)
-    lease = pool.acquire("s", 1.0)
+    lease = pool.acquire("s", 25.0)
     clock.now = SET_LOST_S - 1
-    pool.report(SetReport("b", 5))
+    pool.report(_renderer("b", 5))
     assert pool.renew([lease]) == [lease]
     clock.now = SET_LOST_S + 1
     [moved] = pool.renew([lease])
     assert moved.set_id == "b"
 
 
-def test_a_draining_set_takes_nothing_and_gives_its_sessions_away() -> None:
-    pool = _pool(ManualClock(), a=5)
-    lease = pool.acquire("s", 1.0)
-    pool.report(SetReport("a", 5, draining=True))
-    with pytest.raises(NoCapacityError):
-        pool.acquire("t", 1.0)
-    pool.report(SetReport("b", 5))
-    assert pool.renew([lease])[0].set_id == "b"
-
-
 def test_a_slow_set_gives_away_one_session_at_a_time_and_only_where_there_is_room() -> None:
     clock = ManualClock()
     pool = _pool(clock, a=4, b=1)
-    leases = [pool.acquire(f"s{number}", 1.0) for number in range(4)]
+    leases = [pool.acquire(f"s{number}", 25.0) for number in range(4)]
     leases = [lease for lease in leases if lease.set_id == "a"]
 
     def slow_for(seconds: float, room: float) -> list[Lease]:
         for _ in range(int(seconds)):
             clock.now += 1.0
-            pool.report(SetReport("a", 4, wait_ms=SLOW_WAIT_MS + 1))
-            pool.report(SetReport("b", room))
+            pool.report(_renderer("a", 4, wait_ms=SLOW_WAIT_MS + 1))
+            pool.report(_renderer("b", room))
         return pool.renew(leases)
 
     assert slow_for(SLOW_FOR_S + 2, room=1) == leases  # nowhere to go
@@ -195,29 +192,51 @@ def test_a_slow_set_gives_away_one_session_at_a_time_and_only_where_there_is_roo
 
 def test_a_cost_that_rises_ends_no_session_and_lets_none_in() -> None:
     pool = _pool(ManualClock(), a=4)
-    leases = [pool.acquire(f"s{number}", 1.0) for number in range(4)]
-    pool.report(SetReport("a", 2))
+    leases = [pool.acquire(f"s{number}", 25.0) for number in range(4)]
+    pool.report(_renderer("a", 2))
     assert pool.renew(leases) == leases
     pool.release("s0")
     with pytest.raises(NoCapacityError):
-        pool.acquire("t", 1.0)
+        pool.acquire("t", 25.0)
 
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["acquire", "release"]), st.integers(0, 30), st.sampled_from([1.0, 1.5, 2.0])),
+        st.tuples(st.sampled_from(["acquire", "release"]), st.integers(0, 30), st.sampled_from([25.0, 30.0, 50.0])),
         max_size=80,
     )
 )
 def test_no_order_of_calls_gives_away_more_than_there_is(calls: list[tuple[str, int, float]]) -> None:
     pool = _pool(ManualClock(), a=5, b=3)
-    for action, number, weight in calls:
+    for action, number, fps in calls:
         if action == "release":
             pool.release(f"s{number}")
             continue
         try:
-            pool.acquire(f"s{number}", weight, f"face{number % 3}")
+            pool.acquire(f"s{number}", fps, f"face{number % 3}")
         except NoCapacityError:
             pass
         stats = pool.stats()
         assert all(stats.used[name] <= stats.tokens[name] for name in stats.tokens)
+
+
+def test_the_operator_bounds_what_a_set_takes_with_and_without_a_gpu() -> None:
+    for gpu_ms in (0.0, 10.0):
+        pool = TokenPool(ManualClock())
+        pool.report(StageReport("a", StageCost("renderer", 10.0, gpu_ms), most=2))
+        assert len(_admitted(pool, 6)) == 2
+
+
+def test_a_set_without_a_gpu_is_bounded_by_its_hosts_alone() -> None:
+    pool = TokenPool(ManualClock())
+    pool.report(StageReport("a", StageCost("renderer", 400.0, 0.0)))
+    assert len(_admitted(pool, 50)) == 50
+
+
+def test_every_stage_of_a_set_counts_and_only_the_renderer_makes_it_one() -> None:
+    pool = TokenPool(ManualClock())
+    pool.report(StageReport("a", StageCost("motion_diffusion", 20.0, 20.0)))
+    with pytest.raises(NoCapacityError):
+        pool.acquire("s", 25.0)
+    pool.report(StageReport("a", StageCost("renderer", 60.0, 60.0)))
+    assert pool.stats().tokens == {"a": 10.0}  # 850 / 80
