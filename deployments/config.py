@@ -34,7 +34,7 @@ DEPLOYMENT_NAMES = {
 }
 """Settings field -> name of the Ray Serve deployment."""
 
-AFFINITY_ROUTER = "deployments.graph.avatar_router:AvatarRouter"
+ROUTER = "deployments.graph.set_router:SetRouter"
 SCALING_POLICY = "deployments.graph.scaling:whole_sets"
 """Autoscaling policy of the whole application, in YAML; `build_app` cannot name it."""
 

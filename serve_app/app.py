@@ -7,7 +7,7 @@ from typing import Any
 from ray import serve
 from ray.serve import Application
 
-from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES
+from deployments.config import DEPLOYMENT_NAMES, ROUTER, STAGE_NAMES
 from deployments.graph.audio_features import AudioFeaturesReplica
 from deployments.graph.motion_diffusion import MotionDiffusionReplica
 from deployments.graph.renderer import RendererReplica
@@ -21,8 +21,10 @@ def build_app(args: AppConfig) -> Application:
     """Bind the graph: `Ingress` -> `SessionHost` -> the stages of the family and `Rife`. Each receives only its own settings."""
     there = args.deployed()
 
-    def bind(name: str, replica: type[Any], *bound: object, **extra: object) -> Application:
-        options = there[name].serve_options() | extra
+    def bind(name: str, replica: type[Any], *bound: object) -> Application:
+        options = there[name].serve_options()
+        if name in STAGE_NAMES:
+            options["request_router_config"] = {"request_router_class": ROUTER}
         deployment: Any = serve.deployment(name=DEPLOYMENT_NAMES[name], **options)(replica)
         application: Application = deployment.bind(*bound)
         return application
@@ -34,12 +36,7 @@ def build_app(args: AppConfig) -> Application:
         bind("motion_diffusion", MotionDiffusionReplica, args.stage("motion_diffusion"))
         if "motion_diffusion" in there
         else None,
-        bind(
-            "renderer",
-            RendererReplica,
-            args.stage("renderer"),
-            request_router_config={"request_router_class": AFFINITY_ROUTER},
-        ),
+        bind("renderer", RendererReplica, args.stage("renderer")),
         bind("rife", RifeReplica, args.stage("rife")),
         args.session_host(),
     )

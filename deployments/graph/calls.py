@@ -13,11 +13,13 @@ class CallContext:
         session_id: Session or job.
         remaining_ms: Time left when the call was sent; counted anew from its arrival, so no two clocks are compared.
         epoch: Raised by every interruption of the session.
+        set_id: Ray node whose stages serve the session; empty for any.
     """
 
     session_id: str
     remaining_ms: float
     epoch: int = 0
+    set_id: str = ""
 
 
 @dataclass(frozen=True)

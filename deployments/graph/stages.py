@@ -45,6 +45,7 @@ async def call_stage(
     session_id: str,
     budget_s: float,
     epoch: int = 0,
+    set_id: str = "",
     clock: Callable[[], float] = time.monotonic,
     on_retry: Callable[[str], None] = lambda stage: None,
 ) -> Any:
@@ -57,6 +58,7 @@ async def call_stage(
         session_id: Session that the call belongs to.
         budget_s: Time for everything, the retry included.
         epoch: Session epoch.
+        set_id: Ray node whose stages are preferred; empty for any.
         clock: Monotonic seconds.
         on_retry: Told the stage's name when the call is made again.
 
@@ -72,7 +74,7 @@ async def call_stage(
         if remaining_s <= 0:
             raise DeadlineExceededError(stage, budget_s * 1000)
         handed = [arg.response if isinstance(arg, GraphCrops) else arg for arg in args]
-        response = method.remote(*handed, CallContext(session_id, remaining_s * 1000, epoch))
+        response = method.remote(*handed, CallContext(session_id, remaining_s * 1000, epoch, set_id))
         try:
             return await answer_of(stage, response, remaining_s, attempt)
         except ReplicaGoneError:
@@ -133,6 +135,7 @@ class GraphStages:
         clock: Monotonic seconds.
 
     Attributes:
+        set_id: Ray node whose stages are preferred from the next call on; empty for any.
         calls: Calls per stage so far.
         retries: Calls made again because a replica died, per stage.
     """
@@ -160,6 +163,7 @@ class GraphStages:
         self._budget_s = budget_s
         self._epoch = epoch
         self._clock = clock
+        self.set_id = ""
         self.calls: Counter[str] = Counter()
         self.retries: Counter[str] = Counter()
 
@@ -202,7 +206,7 @@ class GraphStages:
         budget_s = min(self._budget_s, self._deadline - self._clock())
         if budget_s <= 0:
             raise DeadlineExceededError(stage, self._budget_s * 1000)
-        return CallContext(self._session_id, budget_s * 1000, self._epoch)
+        return CallContext(self._session_id, budget_s * 1000, self._epoch, self.set_id)
 
     async def _call(self, stage: str, method: Any, *args: object) -> Any:
         self.calls[stage] += 1
@@ -213,6 +217,7 @@ class GraphStages:
             session_id=self._session_id,
             budget_s=min(self._budget_s, self._deadline - self._clock()),
             epoch=self._epoch,
+            set_id=self.set_id,
             clock=self._clock,
             on_retry=self._count_retry,
         )

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from deployments.config import AFFINITY_ROUTER, DEPLOYMENT_NAMES, SCALING_POLICY
+from deployments.config import DEPLOYMENT_NAMES, ROUTER, SCALING_POLICY, STAGE_NAMES
 from pipeline.families import find_family
 from serve_app.config.settings import AppConfig
 
@@ -57,8 +57,8 @@ def serve_document(config: AppConfig, host: str, port: int, one_proxy: bool = Fa
     deployments = []
     for name, one in config.deployed().items():
         options = {"name": DEPLOYMENT_NAMES[name], **one.serve_options()}
-        if name == "renderer":
-            options["request_router_config"] = {"request_router_class": AFFINITY_ROUTER}
+        if name in STAGE_NAMES:
+            options["request_router_config"] = {"request_router_class": ROUTER}
         deployments.append(options)
     return {
         "proxy_location": "HeadOnly" if one_proxy else "EveryNode",

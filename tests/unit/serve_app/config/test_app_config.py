@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 pytest.importorskip("ray.serve")
 
-from deployments.config import AFFINITY_ROUTER, DeploymentSettings, RendererSettings
+from deployments.config import ROUTER, DeploymentSettings, RendererSettings
 from kernels.errors import InvalidInputError
 from serve_app.config.declare import fit_to, with_gpu_shares
 from serve_app.config.settings import AppConfig, load_config
@@ -183,5 +183,5 @@ def test_the_graph_binds_with_its_options() -> None:
     assert set(found) == {"Ingress", "SessionHost", "AudioFeatures", "MotionDiffusion", "Renderer", "Rife"}
     assert built.ingress_deployment_name == "Ingress"
     router = found["Renderer"]._deployment_config.request_router_config.request_router_class
-    assert router.replace(":", ".") == AFFINITY_ROUTER.replace(":", ".") or router.__name__ == "AvatarRouter"
+    assert router.replace(":", ".") == ROUTER.replace(":", ".") or router.__name__ == "SetRouter"
     assert found["Rife"]._deployment_config.autoscaling_config.min_replicas == 0

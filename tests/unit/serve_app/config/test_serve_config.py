@@ -92,12 +92,12 @@ def test_a_replica_batches_no_more_than_it_takes_in(document: dict[str, Any]) ->
         assert batch["max_size"] <= deployments(document)[DEPLOYMENT_NAMES[field]]["max_ongoing_requests"]
 
 
-def test_the_renderer_routes_by_avatar_and_hosts_drain_long_enough(document: dict[str, Any]) -> None:
+def test_stages_route_by_set_and_hosts_drain_long_enough(document: dict[str, Any]) -> None:
     found = deployments(document)
-    assert (
-        found["Renderer"]["request_router_config"]["request_router_class"]
-        == "deployments.graph.avatar_router:AvatarRouter"
-    )
+    for name in STAGES:
+        assert found[name]["request_router_config"] == {
+            "request_router_class": "deployments.graph.set_router:SetRouter"
+        }
     longest = AppConfig.model_validate(document["applications"][0]["args"]).limits.max_audio_s
     submitted = deployments(serve_document(AppConfig(), "127.0.0.1", 8000))
     for name in ("SessionHost", "Ingress"):

@@ -15,7 +15,8 @@ from ray.serve._private.common import DeploymentHandleSource, DeploymentID, Repl
 from ray.serve.request_router import PendingRequest
 
 from deployments.graph.affinity import preference
-from deployments.graph.avatar_router import AvatarRouter
+from deployments.graph.calls import CallContext
+from deployments.graph.set_router import SetRouter
 from pipeline.stages import RenderRequest
 from pipeline.types import MotionChunk
 
@@ -28,10 +29,12 @@ def request(avatar_id: str) -> RenderRequest:
 
 def ranks(pending: Any, loads: dict[str, int] | None = None) -> list[list[str]]:
     """Names of replicas in the order in which they would be tried."""
-    replicas: list[Any] = [SimpleNamespace(replica_id=SimpleNamespace(unique_id=name)) for name in NAMES]
+    replicas: list[Any] = [
+        SimpleNamespace(replica_id=SimpleNamespace(unique_id=name), node_id=f"node-{name}") for name in NAMES
+    ]
     queue: Any = SimpleNamespace(get=lambda replica_id: (loads or {}).get(replica_id.unique_id))
     router: Any = SimpleNamespace(replica_queue_len_cache=queue)
-    found = asyncio.run(AvatarRouter.choose_replicas(router, replicas, pending))
+    found = asyncio.run(SetRouter.choose_replicas(router, replicas, pending))
     return [[one.replica_id.unique_id for one in rank] for rank in found]
 
 
@@ -54,10 +57,25 @@ def test_other_calls_go_to_anybody(pending: Any) -> None:
     assert ranks(pending) == [NAMES]
 
 
+def test_a_session_stays_on_its_set_and_any_other_helps_out() -> None:
+    context = CallContext("s", 1000.0, set_id="node-r2")
+    render = ranks(call(request("a" * 32), context))
+    assert render[0] == ["r2"] and sorted(sum(render[1:], [])) == ["r0", "r1", "r3"]
+    assert len(render) == 4, "the others follow in the order of the avatar's homes"
+    assert ranks(call(np.zeros(4, np.float32), 0, context)) == [["r2"], ["r0", "r1", "r3"]]
+
+
+def test_a_set_that_is_gone_leaves_the_choice_to_the_avatar() -> None:
+    context = CallContext("s", 1000.0, set_id="node-dead")
+    assert ranks(call(request("a" * 32), context)) == ranks(call(request("a" * 32)))
+    assert ranks(call("rows", context)) == [NAMES]
+
+
 class Replica:
     """A running replica whose queue length is told when the test says so."""
 
     max_ongoing_requests = 8
+    node_id = "node"
 
     def __init__(self, name: str) -> None:
         self.replica_id = ReplicaID(name, DeploymentID("Renderer", "liveanchor"))
@@ -76,7 +94,7 @@ def pending_call(avatar_id: str, serves: str) -> PendingRequest:
 
 async def routed(calls: list[tuple[str, str]], order: list[str]) -> list[str]:
     """Names of the replicas that calls (avatar, request served) get where replicas tell their queue lengths in an order."""
-    router = AvatarRouter(DeploymentID("Renderer", "liveanchor"), DeploymentHandleSource.REPLICA)
+    router = SetRouter(DeploymentID("Renderer", "liveanchor"), DeploymentHandleSource.REPLICA)
     router.queue_len_response_deadline_s = 60.0
     replicas: Any = {name: Replica(name) for name in NAMES[:2]}
     router.update_replicas(list(replicas.values()))
