@@ -82,6 +82,7 @@ class RendererSettings(StageSettings):
 
     stores: StoreSettings = StoreSettings()
     cache_bytes: int = Field(ge=2**20, description="Bound on prepared faces kept in one replica.")
+    sessions_per_gpu: int | None = Field(description="As `live.sessions_per_gpu`.")
 
 
 class RifeStageSettings(RendererSettings):

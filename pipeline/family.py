@@ -128,6 +128,7 @@ class Family(ABC):
         name: As configuration, bundles and carries spell it: a small letter, then small letters, digits and `_`, 32 at most.
         stages: The stages that it has. Where `motion_diffusion` is not among them, `pass_on` stands in for it, in the session.
         needs_gpu: False where a CPU runs it in real time.
+        doubles_in_motion_space: True where the renderer makes frames above 25 per second itself; False where `rife` does.
         gpu_shares: Share of a GPU that one replica of each of its stages, and of `rife`, reserves where there are GPUs; together
             one GPU at most.
         weights: What `liveanchor weights` pulls, imports and verifies for it; empty where its weights come with the package.
@@ -136,6 +137,7 @@ class Family(ABC):
     name: ClassVar[str]
     stages: ClassVar[tuple[NeuralStage, ...]] = ALL_STAGES
     needs_gpu: ClassVar[bool] = False
+    doubles_in_motion_space: ClassVar[bool] = False
     gpu_shares: ClassVar[Mapping[str, float]] = USUAL_SHARES
     weights: ClassVar[tuple[WeightsEntry, ...]] = ()
 

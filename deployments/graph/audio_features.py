@@ -9,6 +9,7 @@ import numpy as np
 from deployments.config import StageSettings
 from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
+from deployments.graph.set_reports import start_reports
 from deployments.graph.stage_worker import StageWorker
 from deployments.logs import configure_replica_logs
 from kernels.arrays import F32
@@ -32,13 +33,13 @@ class AudioFeaturesReplica:
     def __init__(self, settings: StageSettings) -> None:
         configure_replica_logs()
         model = settings.model
-        self._stage = find_family(model.family).load_audio(
-            model.weights_dir, take_place(model), model.threads, model.runtime
-        )
-        self._probe()
+        device = take_place(model)
+        self._stage = find_family(model.family).load_audio(model.weights_dir, device, model.threads, model.runtime)
+        self._sample()
         self._worker: StageWorker[Item, FeatureRows] = StageWorker(
-            "audio_features", self._batch, lambda rows: len(rows.rows) // ROWS_PER_FRAME, settings, self._probe
+            "audio_features", self._batch, lambda rows: len(rows.rows) // ROWS_PER_FRAME, settings, self._sample
         )
+        self._reports = start_reports("audio_features", self.stats, self._sample, device == "cuda")
 
     def facts(self) -> AudioFacts:
         """What a session must know to cut windows."""
@@ -57,9 +58,10 @@ class AudioFeaturesReplica:
         """Tell Ray Serve what `StageWorker.check` finds."""
         await self._worker.check()
 
-    def _probe(self) -> None:
-        """A window of silence."""
-        self._stage.windows([(np.zeros(self._stage.window_samples, np.float32), 0)])
+    def _sample(self) -> int:
+        """Encode a window of silence; returns its frames."""
+        [rows] = self._stage.windows([(np.zeros(self._stage.window_samples, np.float32), 0)])
+        return len(rows.rows) // ROWS_PER_FRAME
 
     def _batch(self, items: Sequence[Item]) -> list[FeatureRows | LiveAnchorError]:
         results: dict[int, FeatureRows | LiveAnchorError] = {}

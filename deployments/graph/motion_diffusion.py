@@ -5,6 +5,7 @@ from __future__ import annotations
 from deployments.config import StageSettings
 from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
+from deployments.graph.set_reports import start_reports
 from deployments.graph.stage_worker import StageWorker
 from deployments.logs import configure_replica_logs
 from pipeline.families import find_family
@@ -28,11 +29,13 @@ class MotionDiffusionReplica:
     def __init__(self, settings: StageSettings) -> None:
         configure_replica_logs()
         model = settings.model
-        self._stage = find_family(model.family).load_motion(model.weights_dir, take_place(model), model.runtime)
+        device = take_place(model)
+        self._stage = find_family(model.family).load_motion(model.weights_dir, device, model.runtime)
         self._stage.probe()
         self._worker: StageWorker[Item, Answer] = StageWorker(
             "motion_diffusion", self._stage.steps, lambda answer: len(answer[0].motion), settings, self._stage.probe
         )
+        self._reports = start_reports("motion_diffusion", self.stats, self._sample, device == "cuda")
 
     def facts(self) -> MotionFacts:
         """What a session must know to cut hops."""
@@ -45,6 +48,10 @@ class MotionDiffusionReplica:
     def stats(self) -> StageStats:
         """Counters of this replica."""
         return self._worker.stats()
+
+    def _sample(self) -> int:
+        self._stage.probe()
+        return self._stage.hop_frames
 
     async def check_health(self) -> None:
         """Tell Ray Serve what `StageWorker.check` finds."""

@@ -35,13 +35,19 @@ class NoGpuError(LiveAnchorError):
         return f"device is cuda, but {self.reason}; give the deployment num_gpus > 0 on a GPU node, or set device: auto"
 
 
+def in_replica() -> bool:
+    """Whether this process is an actor of a Ray cluster, and not a driver or no part of one."""
+    if not ray.is_initialized():
+        return False
+    context: Any = ray.get_runtime_context()
+    return context.get_actor_id() is not None
+
+
 def assigned_gpu_share() -> float:
     """The GPU share that Ray reserved for this replica; 0 outside a replica."""
-    if not ray.is_initialized():
+    if not in_replica():
         return 0.0
     context: Any = ray.get_runtime_context()
-    if context.get_actor_id() is None:
-        return 0.0  # a driver: nothing was reserved for it
     return float(context.get_assigned_resources().get("GPU", 0.0))
 
 

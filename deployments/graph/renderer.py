@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 from deployments.config import RendererSettings
 from deployments.graph.batcher import Overlap
 from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
+from deployments.graph.set_reports import start_reports
 from deployments.graph.stage_worker import StageWorker
 from deployments.host.avatars import default_of, open_avatar_store
 from deployments.logs import configure_replica_logs
 from kernels.errors import LiveAnchorError
 from pipeline.families import find_family
 from pipeline.session.behaviour import behaviour_of
-from pipeline.session.overlap import DrawOrder, OverlappingRenderer
+from pipeline.session.overlap import DrawOrder, OverlappedDrawing, OverlappingRenderer
 from pipeline.stages import RenderRequest
 from pipeline.types import CropBatch, MotionChunk, Nv12RectBatch
+
+SAMPLE_FRAMES: Final = 8
+SAMPLE_CHUNKS: Final = 6
 
 
 class RendererReplica:
@@ -35,8 +40,9 @@ class RendererReplica:
         self._store = open_avatar_store(settings.stores.avatars)
         model = settings.model
         family = find_family(model.family)
+        device = take_place(model)
         self._stage = family.load_renderer(
-            self._store.get, model.weights_dir, take_place(model), settings.cache_bytes, model.runtime
+            self._store.get, model.weights_dir, device, settings.cache_bytes, model.runtime
         )
         self._maker = family.avatar_maker(model.weights_dir)
         self._probe()
@@ -51,6 +57,14 @@ class RendererReplica:
             overlap=Overlap(lambda order: len(order.request.motion.motion), drawing.frames_in_work)
             if drawing
             else None,
+        )
+        self._reports = start_reports(
+            "renderer",
+            self.stats,
+            lambda: self._sample(drawing),
+            device == "cuda",
+            doubles=family.doubles_in_motion_space,
+            most=settings.sessions_per_gpu,
         )
 
     async def render(self, request: RenderRequest, context: CallContext) -> Nv12RectBatch:
@@ -81,6 +95,18 @@ class RendererReplica:
             return self._stage.crops(item.request) if item.crops_only else self._stage.render(item.request)
         except LiveAnchorError as error:
             return error
+
+    def _sample(self, drawing: OverlappedDrawing[Any, Nv12RectBatch | CropBatch] | None) -> int:
+        """Draw as sessions would have it: several chunks at once where their work overlaps, else one after the other."""
+        avatar = default_of(self._store, self._maker)
+        motion = MotionChunk(behaviour_of(avatar).idle(0, 0, SAMPLE_FRAMES), 0)
+        order = DrawOrder(RenderRequest(avatar.avatar_id, motion, None, 25, "bt709"))
+        if drawing is None:
+            self._stage.render(order.request)
+            return SAMPLE_FRAMES
+        for future in [drawing.submit(order) for _ in range(SAMPLE_CHUNKS)]:
+            future.result()
+        return SAMPLE_CHUNKS * SAMPLE_FRAMES
 
     def _probe(self) -> None:
         """Draw one frame of the default presenter."""

@@ -9,6 +9,7 @@ import structlog
 from deployments.config import RifeStageSettings
 from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
+from deployments.graph.set_reports import start_reports
 from deployments.graph.stage_worker import StageWorker
 from deployments.host.avatars import open_avatar_store
 from deployments.logs import configure_replica_logs
@@ -50,6 +51,8 @@ class RifeReplica:
         self._worker: StageWorker[RifeItem, Nv12RectBatch] = StageWorker(
             "rife", self._batch, len, settings, self._probe
         )
+        on_gpu = self._facts.interpolates and device == "cuda"
+        self._reports = start_reports("rife", self.stats, self._sample, on_gpu)
 
     def facts(self) -> RifeFacts:
         """Which network runs, or why none does."""
@@ -80,6 +83,10 @@ class RifeReplica:
         stage = load_rife(settings.rife, lambda network: family.tail(store.get, network, settings.cache_bytes), device)
         stage.probe()
         return stage
+
+    def _sample(self) -> int:
+        self._probe()
+        return 1
 
     def _probe(self) -> None:
         if self._stage is not None:

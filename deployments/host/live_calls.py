@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from deployments.host.token_pool import Lease
 from pipeline.live.contracts import Drive
 
 
@@ -21,6 +22,7 @@ class LiveOffer:
         echo: Whether the voice goes back with the picture.
         seed: Head motion and blinks are a function of it.
         last_try: Whether the caller asks no other host when there is no room.
+        lease: Tokens that the session holds, and the set of stages that serves it; None outside a cluster.
     """
 
     session_id: str
@@ -31,6 +33,7 @@ class LiveOffer:
     echo: bool
     seed: int = 0
     last_try: bool = True
+    lease: Lease | None = None
 
 
 @dataclass(frozen=True)

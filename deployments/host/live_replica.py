@@ -17,12 +17,13 @@ from deployments.graph.errors import ReplicaGoneError
 from deployments.graph.handle_calls import translated
 from deployments.graph.stage_worker import replica_id
 from deployments.graph.stages import GraphStages, StageHandles
+from deployments.host.app_actors import pool_of, registry_of
 from deployments.host.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
 from deployments.host.live_commands import Answer, LiveCommand
 from deployments.host.live_errors import NoCapacityError, SessionNotFoundError
 from deployments.host.live_registry import BEAT_S
-from deployments.host.live_registry_actor import registry_of
 from deployments.host.live_sessions import LiveSessions
+from deployments.host.session_leases import SessionLeases
 from kernels.errors import LiveAnchorError
 from pipeline.stages import StageInfo
 from pipeline.types import Avatar
@@ -62,7 +63,9 @@ class LiveReplica:
         self._name = own_full_name()
         self._app = str(serve.get_replica_context().app_name)
         self._sessions: LiveSessions | None = None
+        self._leases = SessionLeases()
         self._actor: Any = None
+        self._pool: Any = None
         self._making = asyncio.Lock()
         self._beating: asyncio.Task[None] | None = None
         self._log = structlog.get_logger("liveanchor.live")
@@ -83,9 +86,11 @@ class LiveReplica:
         sessions = await self._ready()
         info = await self._stage_info()
         await self._check_fps(info, offer.fps)
+        self._leases.begin(offer)
         try:
             answer = await sessions.open(offer)
         except NoCapacityError:
+            self._leases.end(offer.session_id)
             if offer.last_try:
                 self._metric_refused.inc()
             raise
@@ -170,7 +175,7 @@ class LiveReplica:
         return self._sessions
 
     async def _stages_of(self, session_id: str) -> GraphStages:
-        return self._graph_stages(await self._stage_info(), session_id)
+        return self._leases.serve(session_id, self._graph_stages(await self._stage_info(), session_id))
 
     def _graph_stages(self, info: StageInfo, session_id: str) -> GraphStages:
         return GraphStages(
@@ -182,10 +187,12 @@ class LiveReplica:
             await self._registry().add.remote(session_id, self._name)
 
     async def _ended(self, session_id: str, reason: str) -> None:
+        self._leases.end(session_id)
         self._metric_ended.inc(tags={"reason": reason})
         try:
             with translated(REGISTRY):
                 await self._registry().end.remote(session_id, reason)
+                await self._tokens().release.remote(session_id)
         except ReplicaGoneError:
             self._log.warning("registry_not_told", session_id=session_id)
 
@@ -195,11 +202,16 @@ class LiveReplica:
             try:
                 with translated(REGISTRY):
                     await self._registry().beat.remote(self._name, sessions.ids)
+                    self._leases.renewed(await self._tokens().renew.remote(self._leases.all()))
             except ReplicaGoneError as error:
                 self._log.warning("registry_away", reason=type(error.__cause__).__name__)
-                self._actor = None  # the next beat makes another where this one does not come back
+                self._actor = self._pool = None  # the next beat makes others where these do not come back
             await asyncio.sleep(BEAT_S)
 
     def _registry(self) -> Any:
         self._actor = self._actor or registry_of(self._app)
         return self._actor
+
+    def _tokens(self) -> Any:
+        self._pool = self._pool or pool_of(self._app)
+        return self._pool

@@ -133,6 +133,13 @@ class PoolStats:
     refused: int = 0
     leases: int = 0
 
+    @property
+    def free(self) -> float:
+        """Tokens that are left; infinite where no set has any to give away."""
+        if not self.tokens:
+            return math.inf
+        return sum(max(0.0, there - self.used.get(name, 0.0)) for name, there in self.tokens.items())
+
 
 class TokenPool:
     """The tokens of all sets. Not thread-safe.
@@ -205,12 +212,6 @@ class TokenPool:
     def release(self, session_id: str) -> None:
         """Give a session's tokens back; a second time does nothing."""
         self._held.pop(session_id, None)
-
-    def free(self) -> float:
-        """Free tokens of all sets together."""
-        self._sweep()
-        used = self._used()
-        return sum(max(0.0, one.tokens - used.get(name, 0.0)) for name, one in self._drawing.items())
 
     def stats(self) -> PoolStats:
         """The pool as it is now."""

@@ -13,6 +13,12 @@ class LiveSettings(Settings):
     """How a live session behaves."""
 
     max_sessions: int = Field(8, ge=1, le=1000, description="Sessions per SessionHost replica, never more.")
+    sessions_per_gpu: int | None = Field(
+        None,
+        ge=1,
+        le=1000,
+        description="Speaking sessions at 25 frames/s that one GPU is given, never more; null: what its measured cost allows.",
+    )
     max_chunk_latency_share: float = Field(
         0.8,
         gt=0,

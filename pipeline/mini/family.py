@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from engines.mini import FAMILY as NAME
 from pipeline.family import Family
 from pipeline.mini.avatar_tensors import check_tensors
-from pipeline.mini.info import stage_info
+from pipeline.mini.info import DOUBLES, stage_info
 from pipeline.stages import AudioFacts, MotionFacts, StageInfo
 from pipeline.types import Avatar
 
@@ -56,6 +56,7 @@ class MiniFamily(Family):
     """Implements `pipeline.family.Family`."""
 
     name = NAME
+    doubles_in_motion_space = DOUBLES
 
     def info(self, audio: AudioFacts, motion: MotionFacts | None) -> StageInfo:
         """What sessions must know."""

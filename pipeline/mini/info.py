@@ -10,6 +10,9 @@ from pipeline.stages import AudioFacts, MotionFacts, StageInfo
 HOP_CHOICES: Final = (4,)
 """At a hop of 4, r with labels is that of 8 (0.875 and 0.874 on 16 held-out sentences), at twice the motion model's work."""
 
+DOUBLES: Final = True
+"""The mesh renderer draws any frame between two motions."""
+
 
 def stage_info(audio: AudioFacts, motion: MotionFacts) -> StageInfo:
     """The facts of the loaded stages, and what is always so in this family."""
@@ -19,6 +22,6 @@ def stage_info(audio: AudioFacts, motion: MotionFacts) -> StageInfo:
         context_samples=audio.context_samples,
         lookahead_samples=audio.lookahead_samples,
         history_frames=motion.history_frames,
-        doubles_in_motion_space=True,
+        doubles_in_motion_space=DOUBLES,
         hop_choices=HOP_CHOICES,
     )

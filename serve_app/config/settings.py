@@ -166,7 +166,11 @@ class AppConfig(BaseSettings):
         batch: BatchSettings = getattr(self.batches, name)
         if name == "renderer":
             return RendererSettings(
-                model=self.models, batch=batch, stores=self.stores, cache_bytes=self.renderer_cache_bytes
+                model=self.models,
+                batch=batch,
+                stores=self.stores,
+                cache_bytes=self.renderer_cache_bytes,
+                sessions_per_gpu=self.live.sessions_per_gpu,
             )
         if name == "rife":
             return RifeStageSettings(
@@ -174,6 +178,7 @@ class AppConfig(BaseSettings):
                 batch=batch,
                 stores=self.stores,
                 cache_bytes=self.renderer_cache_bytes,
+                sessions_per_gpu=self.live.sessions_per_gpu,
                 rife=self.rife,
             )
         return StageSettings(model=self.models, batch=batch)

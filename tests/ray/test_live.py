@@ -329,9 +329,12 @@ def test_a_session_lives_through_a_rolling_change_and_can_still_be_ended(graph: 
     run(body)
 
 
-def test_more_offers_at_once_than_there_is_room(graph: Graph) -> None:
+def test_more_offers_at_once_than_there_are_tokens(graph: Graph) -> None:
+    """Three times what fits, at once: exactly what fits is let in, on however many hosts."""
+
     async def body() -> None:
-        client, room = Client(), wait_for("room", lambda: stats(graph)["capacity"])
+        wait_for("the tokens of ended sessions", lambda: stats(graph)["capacity"] == 6)
+        client, room = Client(), 6
         before = stats(graph)["refused"]
         sdp = await client.offer()
         async with httpx.AsyncClient(base_url=graph.url, timeout=JOB_S) as http:

@@ -39,6 +39,7 @@ from deployments.host.live_errors import (
     SessionNotFoundError,
     WrongDriveError,
 )
+from deployments.host.token_pool import PoolStats
 from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.live.contracts import Drive
@@ -141,6 +142,9 @@ class FakeLiveHost:
                     return
             session.changed.clear()
             await session.changed.wait()
+
+    async def tokens(self) -> PoolStats:
+        return PoolStats()
 
     async def live_stats(self) -> list[LiveHostStats]:
         rows = [one.stats() for one in self.sessions.values()]

@@ -8,6 +8,7 @@ from deployments.config import SessionHostSettings
 from deployments.host.live_calls import LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent
 from deployments.host.live_commands import Answer, LiveCommand
 from deployments.host.live_sessions import LiveSessions
+from deployments.host.token_pool import PoolStats
 from pipeline.stages import Stages
 from pipeline.types import Avatar
 
@@ -37,6 +38,9 @@ class InProcessLive:
 
     async def offer(self, offer: LiveOffer) -> LiveAnswer:
         return await self.sessions.open(offer)
+
+    async def tokens(self) -> PoolStats:
+        return PoolStats()
 
     async def live_stats(self) -> list[LiveHostStats]:
         one = self.sessions

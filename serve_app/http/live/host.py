@@ -7,6 +7,7 @@ from typing import Protocol
 
 from deployments.host.live_calls import LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent
 from deployments.host.live_commands import Answer, LiveCommand
+from deployments.host.token_pool import PoolStats
 
 
 class LiveHost(Protocol):
@@ -29,4 +30,8 @@ class LiveHost(Protocol):
 
     async def live_stats(self) -> list[LiveHostStats]:
         """Every host's sessions."""
+        ...
+
+    async def tokens(self) -> PoolStats:
+        """Tokens of the sets of stages; no set where sessions need none."""
         ...

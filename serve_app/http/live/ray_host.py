@@ -14,12 +14,16 @@ from ray.serve.handle import DeploymentHandle
 from deployments.graph.direct_call import DirectCall
 from deployments.graph.errors import DeadlineExceededError, NotReadyError, ReplicaGoneError, StageLostError
 from deployments.graph.handle_calls import answer_of, answers_of_all, give_up, translated
+from deployments.host.app_actors import pool_of
 from deployments.host.live_calls import LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent
 from deployments.host.live_commands import Answer, LiveCommand
 from deployments.host.live_errors import NoCapacityError, SessionLostError
+from deployments.host.token_pool import Lease, PoolStats
 from kernels.errors import LiveAnchorError
 
 STAGE: Final = "session_host"
+POOL: Final = "token_pool"
+"""Names in errors."""
 OFFER_ATTEMPTS: Final = 3
 """A host that is full, or dies, may have a neighbour that has room."""
 MAX_KNOWN: Final = 4096
@@ -40,17 +44,44 @@ class RayLiveHost:
     def __init__(self, handle: DeploymentHandle[Any]) -> None:
         self._handle = handle
         self._app = handle.app_name
+        self._pool: Any = None
         self._places: OrderedDict[str, str] = OrderedDict()
         self._drains: set[asyncio.Task[None]] = set()
         self._log = structlog.get_logger("liveanchor.live")
 
     async def offer(self, offer: LiveOffer) -> LiveAnswer:
-        """Begin a session on a host that has room; a host that is full, or dies, is not the last one that is asked.
+        """Begin a session: tokens first, in one turn for the whole cluster, then a host that has room.
+
+        A host that is full, or dies, is not the last one that is asked.
 
         Raises:
-            NoCapacityError: No host has room.
+            NoCapacityError: No GPU has tokens left, or no host has room.
+            NotReadyError: The pool of tokens is starting anew.
             LiveAnchorError: What the host answered, or the host is lost.
         """
+        lease = await self._acquire(offer)
+        try:
+            return await self._begin(replace(offer, lease=lease))
+        except BaseException:
+            self._tokens().release.remote(offer.session_id)
+            raise
+
+    async def _acquire(self, offer: LiveOffer) -> Lease:
+        try:
+            with translated(POOL):
+                lease: Lease = await self._tokens().acquire.remote(
+                    offer.session_id, float(offer.fps), offer.avatar_id or ""
+                )
+        except ReplicaGoneError as error:
+            self._pool = None
+            raise NotReadyError("the pool of session tokens is starting anew") from error
+        return lease
+
+    def _tokens(self) -> Any:
+        self._pool = self._pool or pool_of(self._app)
+        return self._pool
+
+    async def _begin(self, offer: LiveOffer) -> LiveAnswer:
         method: Any = self._handle.options(method_name="live", stream=True)
         for attempt in range(1, OFFER_ATTEMPTS + 1):
             items = method.remote(replace(offer, last_try=attempt == OFFER_ATTEMPTS))
@@ -112,6 +143,16 @@ class RayLiveHost:
             if taking and name not in taking
         }
         return list((found | taking | draining).values())
+
+    async def tokens(self) -> PoolStats:
+        """Ask the pool; a pool that is starting anew knows of no set."""
+        try:
+            with translated(POOL):
+                found: PoolStats = await self._tokens().stats.remote()
+        except ReplicaGoneError:
+            self._pool = None
+            return PoolStats()
+        return found
 
     async def _serving(self) -> list[Any]:
         try:

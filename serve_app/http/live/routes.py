@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -108,13 +110,22 @@ class Percentiles(BaseModel):
     n: int = Field(description="Of so many.", examples=[20])
 
 
+class SetTokens(BaseModel):
+    """Tokens of one set of stages, one replica of each on one Ray node."""
+
+    set_id: str = Field(description="The Ray node.")
+    tokens: float | None = Field(description="Speaking sessions at 25 frames/s that it serves in time; null: no bound.")
+    used: float = Field(description="Tokens that sessions hold.")
+
+
 class AllStats(BaseModel):
     """All sessions of the cluster."""
 
     sessions: list[SessionStats]
-    capacity: int = Field(description="Sessions that fit now, by measured headroom.", examples=[8])
+    capacity: int = Field(description="Sessions that fit now: tokens of the GPUs, room of the hosts.", examples=[8])
     active: int = Field(examples=[3])
     refused: int = Field(0, description="Offers that found no room.")
+    sets: list[SetTokens] = Field([], description="Tokens of every set of stages.")
     ended: dict[str, int] = Field(default_factory=dict, description="Sessions that are over, by reason.")
     first_frame_ms: Percentiles | None = Field(
         None, description="Of the present and the last sessions; null before one."
@@ -180,7 +191,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
     @router.get("/stats", summary="All live sessions", responses=problems(500, 503))
     async def stats() -> AllStats:
         """Across all hosts, draining ones included."""
-        hosts = await host.live_stats()
+        hosts, tokens = await asyncio.gather(host.live_stats(), host.tokens())
         ended: dict[str, int] = {}
         for one in hosts:
             for reason, count in one.ended.items():
@@ -190,9 +201,13 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
             sessions = [one.model_copy(update={"session_id": one.session_id[:SHOWN_OF_ID]}) for one in sessions]
         return AllStats(
             sessions=sessions,
-            capacity=sum(one.capacity for one in hosts),
+            capacity=math.floor(min(sum(one.capacity for one in hosts), len(sessions) + tokens.free)),
             active=len(sessions),
-            refused=sum(one.refused for one in hosts),
+            refused=sum(one.refused for one in hosts) + tokens.refused,
+            sets=[
+                SetTokens(set_id=name, tokens=None if math.isinf(there) else there, used=tokens.used[name])
+                for name, there in tokens.tokens.items()
+            ],
             ended=ended,
             first_frame_ms=_percentiles([value for one in hosts for value in one.first_frames_ms]),
         )

@@ -19,7 +19,7 @@ from deployments.graph.renderer import RendererReplica
 REPLICAS: dict[str, Any] = {
     "audio_features": lambda: AudioFeaturesReplica(StageSettings()),
     "motion_diffusion": lambda: MotionDiffusionReplica(StageSettings()),
-    "renderer": lambda: RendererReplica(RendererSettings(cache_bytes=2**20)),
+    "renderer": lambda: RendererReplica(RendererSettings(cache_bytes=2**20, sessions_per_gpu=None)),
 }
 
 

@@ -40,7 +40,7 @@ def test_three_times_the_capacity_at_once_takes_exactly_what_fits() -> None:
     leases = _admitted(pool, 60)
     assert len(leases) == 20
     assert [sum(lease.set_id == name for lease in leases) for name in "ab"] == [10, 10]
-    assert (pool.stats().refused, pool.free()) == (40, 0.0)
+    assert (pool.stats().refused, pool.stats().free) == (40, 0.0)
 
 
 def test_a_refusal_says_how_many_speak_and_how_many_could() -> None:
@@ -67,7 +67,7 @@ def test_sessions_that_cost_more_take_more_and_never_half_of_it() -> None:
 def test_a_session_that_asks_again_keeps_what_it_has() -> None:
     pool = _pool(ManualClock(), a=2, b=2)
     assert pool.acquire("s", 25.0) == pool.acquire("s", 25.0)
-    assert pool.free() == 3.0
+    assert pool.stats().free == 3.0
 
 
 def test_tokens_that_are_given_back_are_free_at_once_and_only_once() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +17,16 @@ from ray.serve._private.common import DeploymentID
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
 from deployments.graph.errors import NotReadyError, StageLostError, StageOverloadedError
+from deployments.graph.session_cost import StageCost
 from deployments.host.live_calls import LiveHostStats, LiveOffer
 from deployments.host.live_commands import End
+from deployments.host.live_errors import NoCapacityError
+from deployments.host.token_pool import Lease, StageReport, TokenPool
 from kernels.errors import LiveAnchorError
 from serve_app.http.live import ray_host as ray_live_host
 from serve_app.http.live.ray_host import RayLiveHost
 from serve_app.http.ray_host import RayHost
+from tests.support.manual_clock import ManualClock
 
 FULL = BackPressureError(9, 8)
 UNAVAILABLE = DeploymentUnavailableError(DeploymentID("SessionHost", "liveanchor"))
@@ -68,6 +74,73 @@ class Failing:
 
     async def results_async(self, **options: object) -> list[object]:
         raise self._error
+
+
+class Pool:
+    """The actor of the token pool, in this process."""
+
+    def __init__(self, tokens: int = 8, gone: bool = False) -> None:
+        self._pool = TokenPool(ManualClock())
+        self._pool.report(StageReport("node", StageCost("renderer", 1.0, 0.0), most=tokens))
+        self._gone = gone
+        self.released: list[str] = []
+
+    @property
+    def acquire(self) -> Any:
+        async def call(session_id: str, fps: float, avatar_id: str) -> Lease:
+            if self._gone:
+                raise ActorDiedError
+            return self._pool.acquire(session_id, fps, avatar_id)
+
+        return SimpleNamespace(remote=call)
+
+    @property
+    def release(self) -> Any:
+        def call(session_id: str) -> None:
+            self.released.append(session_id)
+            self._pool.release(session_id)
+
+        return SimpleNamespace(remote=call)
+
+
+@pytest.fixture(autouse=True)
+def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
+    made = Pool()
+    monkeypatch.setattr(ray_live_host, "pool_of", lambda app: made)
+    return made
+
+
+def test_an_offer_that_no_host_took_gives_its_tokens_back(pool: Pool) -> None:
+    for number in range(20):
+        offer = replace(OFFER, session_id=f"{number:032x}")
+        with pytest.raises(StageOverloadedError):
+            asyncio.run(RayLiveHost(Failing(FULL)).offer(offer))  # type: ignore[arg-type]
+    assert len(pool.released) == 20
+
+
+def test_where_no_token_is_left_no_host_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Pool(tokens=1)
+    asyncio.run(full.acquire.remote("other", 25.0, ""))
+    monkeypatch.setattr(ray_live_host, "pool_of", lambda app: full)
+    hosts = Failing(FULL)
+    with pytest.raises(NoCapacityError):
+        asyncio.run(RayLiveHost(hosts).offer(OFFER))  # type: ignore[arg-type]
+    assert hosts.calls == 0
+
+
+def test_a_pool_that_starts_anew_is_no_reason_to_let_everything_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def pool_of(app: str) -> Pool:
+        asked.append(app)
+        return Pool(gone=len(asked) == 1)
+
+    monkeypatch.setattr(ray_live_host, "pool_of", pool_of)
+    live = RayLiveHost(Failing(FULL))  # type: ignore[arg-type]
+    with pytest.raises(NotReadyError, match="tokens"):
+        asyncio.run(live.offer(OFFER))
+    with pytest.raises(StageOverloadedError):
+        asyncio.run(live.offer(OFFER))  # the next one asks the pool that came back
 
 
 def refused(handle: Any, call: Callable[[Any, Any], Coroutine[Any, Any, object]]) -> LiveAnchorError:

@@ -1,0 +1,75 @@
+"""What the application knows once for the whole cluster, as actors: where live sessions are, and which tokens they hold.
+
+They are named actors of their own and not ones of Ray Serve's `deployment_actors`: those exist once per version of a deployment, so
+that after a change of the configuration the new hosts would not know what the old ones hold.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import ray
+
+from deployments.host.live_registry import SessionRegistry
+from deployments.host.token_pool import Lease, StageReport, TokenPool
+
+NAMESPACE: Final = "liveanchor"
+FORGOTTEN_S: Final = 300.0
+"""An actor that no replica has called for so long ends; replicas call every 2 s."""
+_LOOK_S: Final = 30.0
+
+
+class _Forgettable:
+    """Ends its own process when the application is gone: nothing else would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._called_at = time.monotonic()
+        self._over = threading.Event()
+        self._self = ray.get_runtime_context().current_actor
+        threading.Thread(target=self._watch, name="forgotten", daemon=True).start()
+
+    def _called(self) -> None:
+        self._called_at = time.monotonic()
+
+    def _watch(self) -> None:
+        while not self._over.wait(_LOOK_S):
+            if time.monotonic() - self._called_at > FORGOTTEN_S:
+                ray.kill(self._self)
+                return
+
+
+class _Registry(_Forgettable, SessionRegistry):
+    def beat(self, replica: str, sessions: Sequence[str]) -> None:
+        self._called()
+        super().beat(replica, sessions)
+
+
+class _Pool(_Forgettable, TokenPool):
+    def report(self, report: StageReport) -> None:
+        self._called()
+        super().report(report)
+
+    def renew(self, leases: Iterable[Lease]) -> list[Lease]:
+        self._called()
+        return super().renew(leases)
+
+
+def registry_of(app: str) -> Any:
+    """The application's `SessionRegistry`, made by whoever asks first."""
+    return _actor_of(_Registry, f"live-registry-{app}")
+
+
+def pool_of(app: str) -> Any:
+    """The application's `TokenPool`, made by whoever asks first."""
+    return _actor_of(_Pool, f"token-pool-{app}")
+
+
+def _actor_of(kind: type, name: str) -> Any:
+    actor: Any = ray.remote(kind)
+    return actor.options(
+        name=name, namespace=NAMESPACE, get_if_exists=True, lifetime="detached", max_restarts=-1, num_cpus=0
+    ).remote()

@@ -1,0 +1,56 @@
+"""The leases of one host's sessions, and the stages that follow them from set to set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from deployments.host.live_calls import LiveOffer
+from deployments.host.token_pool import Lease
+
+
+class Placed(Protocol):
+    """Stage calls that prefer one set; see `deployments.graph.stages.GraphStages`."""
+
+    set_id: str
+
+
+PlacedStages = TypeVar("PlacedStages", bound=Placed)
+
+
+class SessionLeases:
+    """Leases from the offer to the session's end. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._leases: dict[str, Lease] = {}
+        self._stages: dict[str, Placed] = {}
+
+    def begin(self, offer: LiveOffer) -> None:
+        """Keep the lease that came with an offer; sessions without one are served by any set."""
+        if offer.lease is not None:
+            self._leases[offer.session_id] = offer.lease
+
+    def serve(self, session_id: str, stages: PlacedStages) -> PlacedStages:
+        """Let stage calls follow a session's lease from now on; returns them."""
+        lease = self._leases.get(session_id)
+        stages.set_id = lease.set_id if lease else ""
+        self._stages[session_id] = stages
+        return stages
+
+    def all(self) -> list[Lease]:
+        """Leases to renew."""
+        return list(self._leases.values())
+
+    def renewed(self, leases: Iterable[Lease]) -> None:
+        """Take over what the pool says; a session that it moved makes its next call elsewhere."""
+        for lease in leases:
+            if lease.session_id not in self._leases:
+                continue  # it ended while the pool was asked
+            self._leases[lease.session_id] = lease
+            if lease.session_id in self._stages:
+                self._stages[lease.session_id].set_id = lease.set_id
+
+    def end(self, session_id: str) -> None:
+        """Forget a session; a second time does nothing."""
+        self._leases.pop(session_id, None)
+        self._stages.pop(session_id, None)

@@ -1,0 +1,72 @@
+"""Reports of stage replicas, from their counters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("ray.serve")
+
+from deployments.graph.calls import Distribution, StageStats
+from deployments.graph.set_reports import MEASURED_OVER_S, SetReports, percentile_between
+from tests.support.manual_clock import ManualClock
+
+ENDS = (10.0, 80.0, 160.0)
+IDLE = StageStats("renderer", "r", 0, 0, 0, 0, 0, wait_ms=Distribution(ENDS, (0, 0, 0, 0)))
+
+
+def counted(frames: int, busy_ms: float) -> StageStats:
+    return replace(IDLE, frames=frames, batch_ms=Distribution((1.0,), (1, 0), busy_ms))
+
+
+def reports(clock: ManualClock, **more: bool) -> SetReports:
+    return SetReports("node", "renderer", 3.0, on_gpu=more.get("on_gpu", True), clock=clock)
+
+
+def test_the_first_report_is_what_was_measured_at_the_start() -> None:
+    cost = reports(ManualClock()).next(IDLE).cost
+    assert (cost.thread_ms, cost.gpu_ms) == (75.0, 75.0)
+
+
+def test_a_stage_on_a_cpu_takes_no_gpu() -> None:
+    cost = reports(ManualClock(), on_gpu=False).next(IDLE).cost
+    assert (cost.thread_ms, cost.gpu_ms) == (75.0, 0.0)
+
+
+def test_a_busy_stretch_refines_the_cost() -> None:
+    clock = ManualClock()
+    found = reports(clock)
+    found.next(IDLE)
+    clock.now = MEASURED_OVER_S
+    busy = counted(frames=6000, busy_ms=24_000.0)  # 4 ms a frame
+    assert found.next(busy).cost.thread_ms == 100.0
+    clock.now = 2 * MEASURED_OVER_S
+    lighter = replace(busy, frames=16_000, batch_ms=Distribution((1.0,), (2, 0), 44_000.0))  # 2 ms a frame
+    assert found.next(lighter).cost.thread_ms == pytest.approx(100.0 * 0.98**0.5)
+
+
+@pytest.mark.parametrize("stats", [counted(6000, 6000.0), counted(0, 24_000.0)])
+def test_a_quiet_stretch_says_nothing(stats: StageStats) -> None:
+    clock = ManualClock()
+    found = reports(clock)
+    found.next(IDLE)
+    clock.now = MEASURED_OVER_S
+    assert found.next(stats).cost.thread_ms == 75.0
+
+
+def test_waits_are_those_since_the_last_report() -> None:
+    found = reports(ManualClock())
+    late = Distribution(ENDS, (1, 0, 9, 0))
+    assert found.next(replace(IDLE, wait_ms=late)).wait_ms == 160.0
+    assert found.next(replace(IDLE, wait_ms=late)).wait_ms == 0.0
+    assert found.next(replace(IDLE, wait_ms=Distribution(ENDS, (101, 0, 9, 0)))).wait_ms == 10.0
+
+
+def test_a_percentile_beyond_the_last_range_is_infinite() -> None:
+    assert percentile_between(Distribution(), Distribution(ENDS, (0, 0, 0, 3))) == float("inf")
+    assert percentile_between(Distribution(), Distribution()) == 0.0
+
+
+def test_prepared_avatars_travel_along() -> None:
+    assert reports(ManualClock()).next(replace(IDLE, warm=("a", "b"))).avatars == {"a", "b"}
