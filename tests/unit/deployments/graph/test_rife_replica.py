@@ -72,7 +72,7 @@ def test_the_settings_reach_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIVEANCHOR_STORES__AVATARS", "/shared/avatars")
     stage = load_config().stage("rife")
     assert isinstance(stage, RifeStageSettings)
-    assert stage.rife.allow_cpu and stage.rife.network == "auto" and stage.avatars == "/shared/avatars"
+    assert stage.rife.allow_cpu and stage.rife.network == "auto" and stage.stores.avatars == "/shared/avatars"
     monkeypatch.setenv("LIVEANCHOR_RIFE__NETWORK", "5.0")
     with pytest.raises(InvalidInputError, match="4.25"):
         load_config()
