@@ -1,16 +1,11 @@
-"""The best still frames of a short video: eyes open, mouth closed, looking into the camera, sharp.
-
-Only plain MP4/MOV and Matroska/WebM are opened, with the demuxer named explicitly, so that a disguised playlist can never make the
-reader fetch other files or addresses.
-"""
+"""The best still frames of a short video: eyes open, mouth closed, looking into the camera, sharp."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import Final
 
 import cv2
 import numpy as np
@@ -20,18 +15,12 @@ from engines.face.plausibility import eye_openness, face_pose, mouth_aperture
 from kernels.arrays import F32, U8
 from pipeline.avatars.face_crop import fit_canvas
 from pipeline.avatars.portrait_errors import PortraitError
-from pipeline.avatars.portrait_header import sniff
-
-if TYPE_CHECKING:
-    import av
-
+from pipeline.avatars.video_frames import open_file, opened_video, shown_frames
 
 MAX_VIDEO_S: Final = 60.0
 MAX_VIDEO_BYTES: Final = 200 * 2**20
-MAX_FRAME_PIXELS: Final = 4096 * 2304
 MAX_SAMPLES: Final = 240
 SAMPLES_PER_S: Final = 5.0
-DEMUXERS: Final = {"MP4": "mov", "MKV": "matroska"}
 _SHARPNESS_SIDE: Final = 128
 _ALLOWED: Final = f"an MP4 or WebM video of at most {MAX_VIDEO_S:.0f} s and {MAX_VIDEO_BYTES // 2**20} MiB"
 
@@ -136,62 +125,18 @@ def _sharpness(rgb: U8, points: F32) -> float:
 
 def _sampled_frames(video: Path | bytes) -> Iterator[tuple[float, U8]]:
     """(time in seconds, upright RGB) of about five frames a second."""
-    import av
-
-    with open_video(video) as stream:
-        kind = sniff(stream.read(64))
-        stream.seek(0)
-        if kind not in DEMUXERS:
-            raise PortraitError("portrait_unsupported", kind, _ALLOWED, f"{kind} is not a supported video")
-        try:
-            with av.open(stream, mode="r", format=DEMUXERS[kind], metadata_errors="ignore") as container:
-                yield from _decode(container)
-        except (av.FFmpegError, ValueError, EOFError) as error:
-            detail = f"the video is damaged or cut short ({str(error)[:100]})"
-            raise PortraitError("portrait_unreadable", f"a damaged {kind}", _ALLOWED, detail) from error
-
-
-def _decode(container: av.container.InputContainer) -> Iterator[tuple[float, U8]]:
-    if not container.streams.video:
-        raise PortraitError("portrait_unreadable", "no picture", _ALLOWED, "the file holds no video")
-    stream = container.streams.video[0]
-    width, height = stream.codec_context.width, stream.codec_context.height
-    if width * height > MAX_FRAME_PIXELS:
-        detail = f"frames of {width}x{height} px are too large"
-        raise PortraitError("portrait_too_large", f"{width}x{height} px", f"up to {MAX_FRAME_PIXELS} pixels", detail)
-    if container.duration is not None and container.duration / 1e6 > MAX_VIDEO_S + 0.5:
-        raise _too_long(container.duration / 1e6)
-    next_s, samples, first_s = 0.0, 0, None
-    for frame in container.decode(stream):
-        if frame.width * frame.height > MAX_FRAME_PIXELS:
-            raise PortraitError(
-                "portrait_too_large", f"{frame.width}x{frame.height} px", _ALLOWED, "a frame is too large"
-            )
-        raw_s = frame.time if frame.time is not None else samples / SAMPLES_PER_S
-        first_s = raw_s if first_s is None else first_s
-        time_s = raw_s - first_s
-        if time_s > MAX_VIDEO_S + 0.5:
-            raise _too_long(time_s)
-        if time_s < next_s:
-            continue
-        next_s = time_s + 1.0 / SAMPLES_PER_S
-        samples += 1
-        if samples > MAX_SAMPLES + SAMPLES_PER_S * MAX_VIDEO_S:
-            raise _too_long(time_s)
-        pixels = frame.to_ndarray(format="rgb24")
-        yield time_s, np.ascontiguousarray(np.rot90(pixels, round(frame.rotation / 90) % 4))
-
-
-def open_video(video: Path | bytes) -> BinaryIO:
-    """The content as a file, after the check of its size."""
-    try:
-        size = len(video) if isinstance(video, bytes) else video.stat().st_size
-        if size > MAX_VIDEO_BYTES:
-            got = f"{size / 2**20:.0f} MiB"
-            raise PortraitError("portrait_too_large", got, _ALLOWED, f"the video has {got}; send a shorter one")
-        return io.BytesIO(video) if isinstance(video, bytes) else video.open("rb")
-    except OSError as error:
-        raise PortraitError("portrait_unreadable", "an unreadable file", _ALLOWED, f"{error.strerror}") from error
+    with open_file(video, MAX_VIDEO_BYTES, _ALLOWED) as stream, opened_video(stream, _ALLOWED) as container:
+        if container.duration is not None and container.duration / 1e6 > MAX_VIDEO_S + 0.5:
+            raise _too_long(container.duration / 1e6)
+        next_s, samples = 0.0, 0
+        for time_s, frame in shown_frames(container):
+            if time_s > MAX_VIDEO_S + 0.5 or samples > MAX_SAMPLES + SAMPLES_PER_S * MAX_VIDEO_S:
+                raise _too_long(time_s)
+            if time_s < next_s:
+                continue
+            next_s = time_s + 1.0 / SAMPLES_PER_S
+            samples += 1
+            yield time_s, frame.rgb()
 
 
 def _too_long(seconds: float) -> PortraitError:

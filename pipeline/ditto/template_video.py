@@ -6,18 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from kernels.arrays import U8
 from pipeline.avatars.face_crop import fit_canvas
 from pipeline.avatars.portrait_errors import PortraitError
-from pipeline.avatars.portrait_header import sniff
-from pipeline.avatars.video_still import DEMUXERS, MAX_FRAME_PIXELS, open_video
+from pipeline.avatars.video_frames import open_file, opened_video, shown_frames
+from pipeline.avatars.video_still import MAX_VIDEO_BYTES
 from pipeline.types import MOTION_FPS
 
 DEFAULT_MAX_FRAMES: Final = 250
 """10 s. A frame of 1080x1920 takes 6 MB of canvas and 4 MB of features in the bundle."""
-_SNIFF_BYTES: Final = 64
 _ALLOWED: Final = "an MP4 or WebM video"
 
 
@@ -34,37 +31,9 @@ def template_frames(video: Path | bytes, max_frames: int = DEFAULT_MAX_FRAMES) -
     Raises:
         PortraitError: `portrait_unreadable`, `portrait_unsupported` or `portrait_too_large`.
     """
-    import av
-
-    with open_video(video) as stream:
-        kind = sniff(stream.read(_SNIFF_BYTES))
-        stream.seek(0)
-        if kind not in DEMUXERS:
-            raise PortraitError("portrait_unsupported", kind, _ALLOWED, f"{kind} is not a supported video")
-        try:
-            with av.open(stream, mode="r", format=DEMUXERS[kind], metadata_errors="ignore") as container:
-                yield from _at_motion_rate(_decode(container), max_frames)
-        except (av.FFmpegError, ValueError, EOFError) as error:
-            detail = f"the video is damaged or cut short ({str(error)[:100]})"
-            raise PortraitError("portrait_unreadable", f"a damaged {kind}", _ALLOWED, detail) from error
-
-
-def _decode(container: object) -> Iterator[tuple[float, U8]]:
-    """(seconds since the first frame, upright canvas) of every frame."""
-    import av
-
-    assert isinstance(container, av.container.InputContainer)  # noqa: S101 - narrows the type for the checker
-    if not container.streams.video:
-        raise PortraitError("portrait_unreadable", "no picture", _ALLOWED, "the file holds no video")
-    first_s: float | None = None
-    for index, frame in enumerate(container.decode(container.streams.video[0])):
-        if frame.width * frame.height > MAX_FRAME_PIXELS:
-            got = f"{frame.width}x{frame.height} px"
-            raise PortraitError("portrait_too_large", got, f"up to {MAX_FRAME_PIXELS} pixels", f"{got} are too large")
-        time_s = frame.time if frame.time is not None else index / MOTION_FPS
-        first_s = time_s if first_s is None else first_s
-        pixels = np.rot90(frame.to_ndarray(format="rgb24"), round(frame.rotation / 90) % 4)
-        yield time_s - first_s, fit_canvas(np.ascontiguousarray(pixels))
+    with open_file(video, MAX_VIDEO_BYTES, _ALLOWED) as stream, opened_video(stream, _ALLOWED) as container:
+        canvases = ((time_s, fit_canvas(frame.rgb())) for time_s, frame in shown_frames(container))
+        yield from _at_motion_rate(canvases, max_frames)
 
 
 def _at_motion_rate(frames: Iterator[tuple[float, U8]], max_frames: int) -> Iterator[U8]:

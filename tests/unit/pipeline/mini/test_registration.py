@@ -340,7 +340,7 @@ def test_videos_that_cannot_be_used(mesh: FaceMesh, monkeypatch: pytest.MonkeyPa
         register_video(good, mesh)
     assert caught.value.code == "portrait_too_large"
     monkeypatch.setattr("pipeline.avatars.video_still.MAX_VIDEO_BYTES", len(good))
-    monkeypatch.setattr("pipeline.avatars.video_still.MAX_FRAME_PIXELS", 360 * 640 - 1)
+    monkeypatch.setattr("pipeline.avatars.video_frames.MAX_FRAME_PIXELS", 360 * 640 - 1)
     with pytest.raises(PortraitError) as caught:
         register_video(good, mesh)
     assert caught.value.code == "portrait_too_large"
