@@ -15,7 +15,7 @@ from pipeline.families import DEFAULT_FAMILY, FAMILIES
 from serve_app.cli.command_group import CommandGroup
 from serve_app.cli.console import existing_file, show_rows, stderr, stdout, writable_target
 from serve_app.cli.native_log import without_litert_greeting
-from serve_app.cli.presenter_ids import presenter_named_by
+from serve_app.cli.presenter_ids import presenter_id, presenter_named_by, presenters_here
 
 app = typer.Typer(cls=CommandGroup, help="Register, list, show and remove presenters.", no_args_is_help=True)
 PICTURES = (".jpg", ".jpeg", ".png")
@@ -64,7 +64,7 @@ def list_avatars(as_json: Annotated[bool, typer.Option("--json", help="Print JSO
 @app.command("picture")
 def picture(
     out: Annotated[Path, typer.Option(help="The picture to write: a .jpg or .png file.")],
-    avatar_id: Annotated[str, typer.Argument(help="Id as `avatar list` prints it; else the default presenter.")] = "",
+    avatar_id: Annotated[str, typer.Argument(help="Id or name as `avatar list` prints it; else the default.")] = "",
 ) -> None:
     """Write the picture that a presenter is made of, at full size, and print its path.
 
@@ -76,6 +76,8 @@ def picture(
 
     if writable_target(out, "--out").suffix.lower() not in PICTURES:
         raise InvalidInputError("--out", str(out), f"a file name that ends in {', '.join(PICTURES)}")
+    if avatar_id:
+        avatar_id = presenter_id(avatar_id, "AVATAR_ID", presenters_here)
     with presenter_named_by("AVATAR_ID"):
         avatar = LocalPipeline().avatar(avatar_id)
     Image.fromarray(avatar.canvas_rgb).save(out, quality=JPEG_QUALITY)
@@ -83,13 +85,14 @@ def picture(
 
 
 @app.command("delete")
-def delete(avatar_id: Annotated[str, typer.Argument(help="Id as `avatar list` prints it.")]) -> None:
+def delete(avatar_id: Annotated[str, typer.Argument(help="Id or name as `avatar list` prints it.")]) -> None:
     """Remove a presenter from this machine.
 
     Example: liveanchor avatar delete 0123456789abcdef0123456789abcdef
     """
     from pipeline.session.local_job import avatar_store
 
+    avatar_id = presenter_id(avatar_id, "AVATAR_ID", presenters_here)
     with presenter_named_by("AVATAR_ID"):
         avatar_store().delete(avatar_id)
 

@@ -13,7 +13,7 @@ from kernels.errors import InvalidInputError
 from pipeline.clock import SUPPORTED_FPS
 from serve_app.cli.console import existing_file, progress, stderr, stdout, writable_target
 from serve_app.cli.native_log import without_litert_greeting
-from serve_app.cli.presenter_ids import presenter_named_by
+from serve_app.cli.presenter_ids import presenter_id, presenter_named_by, presenters_here
 from serve_app.cli.whole_option import whole
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def generate(
     audio: Annotated[Path, typer.Option(help="Speech: any file with an audio stream (wav, mp3, m4a, ogg, mp4, ...).")],
     out: Annotated[Path, typer.Option(help="The mp4 to write; it appears when it is complete.")],
     avatar: Annotated[
-        str, typer.Option(help="Id of a registered presenter; the default presenter when not given.")
+        str, typer.Option(help="Id or name of a registered presenter; the default presenter when not given.")
     ] = "",
     portrait: Annotated[
         Path | None,
@@ -67,8 +67,6 @@ def generate(
 
     Example: liveanchor generate --audio speech.wav --out talk.mp4 --portrait me.jpg
     """
-    from pipeline.avatars.store import check_avatar_id
-
     existing_file(audio, "--audio")
     if portrait is not None:
         existing_file(portrait, "--portrait")
@@ -84,8 +82,9 @@ def generate(
     if avatar and portrait is not None:
         raise InvalidInputError("--avatar", "together with --portrait", "one of them, or neither")
     if avatar:
-        with presenter_named_by("--avatar"):
-            check_avatar_id(avatar)
+        from serve_app.cli.remote import presenters_there
+
+        avatar = presenter_id(avatar, "--avatar", presenters_here if local else presenters_there)
     job = Job(audio, out, avatar or None, portrait, fps, chunk_frames, seed)
     with progress() as bar:
         task = bar.add_task("listening", total=None)

@@ -1,13 +1,15 @@
-"""Ids of presenters as people type them: what is wrong with one is said in the words of the command line."""
+"""Presenters as people name them: by id or, where one only has it, by name; refusals speak the words of the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from kernels.errors import InvalidInputError
 
 WHERE_IDS_ARE = "`liveanchor avatar list` shows the ids"
+LISTED = 5
+"""Presenters of one name that a refusal lists."""
 
 
 @contextmanager
@@ -24,3 +26,37 @@ def presenter_named_by(flag: str) -> Iterator[None]:
             error.field = flag
             error.allowed = f"{error.allowed}; {WHERE_IDS_ARE}"
         raise
+
+
+def presenter_id(typed: str, flag: str, known: Callable[[], Iterable[tuple[str, str]]]) -> str:
+    """The id of the presenter that a person means.
+
+    Args:
+        typed: An id, or a name in any case.
+        flag: Where it was typed, for messages.
+        known: Gives id and name of every presenter; asked only where no id was typed.
+
+    Raises:
+        InvalidInputError: No presenter has the name, or several have it.
+    """
+    from pipeline.avatars.store import check_avatar_id
+
+    try:
+        return check_avatar_id(typed)
+    except InvalidInputError:
+        found = sorted(one for one, name in known() if name.casefold() == typed.strip().casefold() != "")
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise InvalidInputError(flag, repr(typed[:80]), f"the id or the name of a presenter; {WHERE_IDS_ARE}")
+    listed = ", ".join(found[:LISTED]) + (" ..." if len(found) > LISTED else "")
+    raise InvalidInputError(
+        flag, f"{typed[:80]!r}, a name that {len(found)} presenters have", f"one of their ids: {listed}"
+    )
+
+
+def presenters_here() -> list[tuple[str, str]]:
+    """Id and name of every presenter that this machine knows."""
+    from pipeline.session.local_job import avatar_store
+
+    return [(one.avatar_id, one.name) for one in avatar_store().list()]

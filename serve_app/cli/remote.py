@@ -13,6 +13,7 @@ import httpx
 
 from kernels.errors import InvalidInputError, LiveAnchorError, first_line
 from pipeline.config import SessionSettings
+from serve_app.cli.presenter_ids import presenters_here
 
 URL_ENV = "LIVEANCHOR_URL"
 START_S = 300.0
@@ -82,13 +83,38 @@ def generate_remote(
         return _post(url, audio, out, avatar_id, portrait, settings or SessionSettings(), seed, on_progress)
 
 
+def presenters_there() -> list[tuple[str, str]]:
+    """Id and name of every presenter of the service of `LIVEANCHOR_URL`; without one, of this machine.
+
+    Raises:
+        InvalidInputError: `LIVEANCHOR_URL` is no address.
+        RemoteError: The service does not answer.
+    """
+    if not (url := _named_service()):
+        return presenters_here()
+    try:
+        answer = httpx.get(f"{url}/avatars", timeout=CONNECT_S)
+        if answer.is_error:
+            raise _refusal(url, answer)
+        return [(str(one["avatar_id"]), str(one["name"])) for one in answer.json()["avatars"]]
+    except httpx.HTTPError as error:
+        raise RemoteError(url, _what_failed(error)) from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise RemoteError(url, "no LiveAnchor answers here: its list of presenters cannot be read") from error
+
+
+def _named_service() -> str:
+    """The address in `LIVEANCHOR_URL`; empty without one."""
+    named = os.environ.get(URL_ENV, "").rstrip("/")
+    if named and not named.startswith(("http://", "https://")):
+        raise InvalidInputError(URL_ENV, named, "an address such as http://127.0.0.1:8000")
+    return named
+
+
 @contextmanager
 def service(on_status: OnStatus = lambda text: None) -> Iterator[str]:
     """The address of a LiveAnchor; one that had to be started runs on a cluster of its own and ends with the block."""
-    named = os.environ.get(URL_ENV, "").rstrip("/")
-    if named:
-        if not named.startswith(("http://", "https://")):
-            raise InvalidInputError(URL_ENV, named, "an address such as http://127.0.0.1:8000")
+    if named := _named_service():
         yield named
         return
     from serve_app.cluster.own import connected, details, free_port, private, submit, wait_until_running

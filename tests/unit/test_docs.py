@@ -75,6 +75,14 @@ def test_every_command_line_of_the_readme_is_understood(line: str) -> None:
     command.make_context("liveanchor", arguments)
 
 
+def test_what_the_readme_s_commands_write_is_no_change_of_the_checkout() -> None:
+    readme = (ROOT / "README.md").read_text()
+    written = set(re.findall(r"(?:--out|-o) (\S+)", readme))
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert {"talk.mp4", "me.jpg", "served.mp4"} <= written
+    assert all(f"/*{Path(name).suffix}" in ignored for name in written if "/" not in name)
+
+
 def test_curl_in_the_documents_notices_errors() -> None:
     for name in ("README.md", "docs/http.md"):
         for block in re.findall(r"^```\w*\n(.*?)^```", (ROOT / name).read_text(encoding="utf-8"), re.M | re.S):

@@ -28,6 +28,9 @@ from serve_app.cli.app import app
 from serve_app.cli.diagnosis import diagnose
 from serve_app.cli.generate import temporary_presenter
 from serve_app.cli.native_log import without_litert_greeting
+from serve_app.cli.presenter_ids import presenter_id
+from serve_app.cli.remote import RemoteError, presenters_there
+from tests.support.http_server import serving, small_avatar
 
 GREETING = b"INFO: Created TensorFlow Lite XNNPACK delegate for CPU.\n"
 IDS = [f"{number:032x}" for number in (0xABCDEF0123456789, 2**128 - 1)]
@@ -159,3 +162,62 @@ def test_help_shows_no_type_beside_a_flag() -> None:
         shown = re.sub(r"\x1b\[[0-9;]*m", "", CliRunner().invoke(app, command).output)
         assert "bool" not in shown and "--help" in shown
     assert "<path>" in re.sub(r"\x1b\[[0-9;]*m", "", CliRunner().invoke(app, ["generate", "--help"]).output)
+
+
+NAMED = [("a" * 32, "Anna"), ("b" * 32, "Ben"), ("c" * 32, "Ben"), ("d" * 32, "")]
+
+
+@pytest.mark.parametrize("typed", ["a" * 32, "Anna", "anna", " ANNA "])
+def test_a_presenter_is_meant_by_its_id_or_by_a_name_that_only_one_has(typed: str) -> None:
+    assert presenter_id(typed, "--avatar", lambda: NAMED) == "a" * 32
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("Ben", ("--avatar: got 'Ben', a name that 2 presenters have", "b" * 32, "c" * 32)),
+        (
+            "Carl",
+            ("--avatar: got 'Carl'", "the id or the name of a presenter", "`liveanchor avatar list` shows the ids"),
+        ),
+        ("", ("--avatar: got ''",)),
+        ("../../etc", ("--avatar: got '../../etc'",)),
+        ("A" * 32, ("--avatar: got 'AAAA",)),
+    ],
+)
+def test_a_name_that_none_or_several_have_is_refused(typed: str, says: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        presenter_id(typed, "--avatar", lambda: NAMED)
+    assert all(one in str(refused.value) for one in says)
+
+
+def test_an_id_needs_no_list() -> None:
+    def unreachable() -> list[tuple[str, str]]:
+        raise AssertionError("nobody need be asked")
+
+    assert presenter_id("e" * 32, "--avatar", unreachable) == "e" * 32
+
+
+def test_a_picture_and_a_removal_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HOME_ENV, str(tmp_path))
+    store = AvatarStore(avatars_dir(tmp_path))
+    kept = store.put(small_avatar("Anna Example")).avatar_id
+    out = tmp_path / "anna.png"
+    assert CliRunner().invoke(app, ["avatar", "picture", "anna example", "--out", str(out)]).exit_code == 0
+    assert Image.open(out).size == (128, 160)
+    assert CliRunner().invoke(app, ["avatar", "delete", "Anna Example"]).exit_code == 0
+    assert kept not in [one.avatar_id for one in AvatarStore(avatars_dir(tmp_path)).list()]
+    with pytest.raises(InvalidInputError, match="AVATAR_ID: got 'Anna Example'"):
+        CliRunner().invoke(app, ["avatar", "delete", "Anna Example"], catch_exceptions=False)
+
+
+def test_names_are_those_of_the_service_that_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        avatar_id = served.host.store.put(small_avatar("Only there")).avatar_id
+        monkeypatch.setenv("LIVEANCHOR_URL", f"http://127.0.0.1:{served.port}/")
+        assert (avatar_id, "Only there") in presenters_there()
+    with pytest.raises(RemoteError, match="nobody answers"):
+        presenters_there()
+    monkeypatch.setenv("LIVEANCHOR_URL", "ftp://x")
+    with pytest.raises(InvalidInputError, match="LIVEANCHOR_URL"):
+        presenters_there()
