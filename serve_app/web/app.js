@@ -1,10 +1,11 @@
 // The page: two steps, one button, a video that is watched while it is made.
 
-import { byId, clockText, show, showProblem } from "./dom.js";
+import { byId, clockText, raiseProblem, show, showProblem } from "./dom.js";
 import { Problem, asProblem, call, getJson, newRequestId } from "./api.js";
 import { Presenters } from "./presenters.js";
 import { Speech } from "./speech.js";
 import { StreamPlayer } from "./player.js";
+import { finished } from "./finish_mp4.js";
 import { installTheme } from "./theme.js";
 
 const POLL_MS = 700;
@@ -82,7 +83,7 @@ async function run() {
     player = new StreamPlayer(video, facts.duration, { onMade: made, onPlaying: () => showVideo() });
     poll = setInterval(() => followWithoutPlayer(player, requestId, facts, made), POLL_MS);
     const parts = await received(response, player);
-    finish(player, new Blob(parts, { type: "video/mp4" }), facts);
+    finish(player, finished(new Uint8Array(await new Blob(parts).arrayBuffer())), facts);
   } catch (error) {
     player?.close();
     stopped(error);
@@ -154,8 +155,7 @@ function stopped(error) {
   const problem = asProblem(error);
   const box = { audio: "speech-error", portrait: "presenter-error", avatar_id: "presenter-error" }[problem.field] ?? "video-error";
   const again = box === "video-error" && (problem.status === 0 || problem.status >= 500) ? () => run() : undefined;
-  showProblem(byId(box), problem, again);
-  byId(box).scrollIntoView({ behavior: "smooth", block: "nearest" });
+  raiseProblem(byId(box), problem, again);
 }
 
 byId("job").addEventListener("submit", (event) => {

@@ -5,6 +5,9 @@ import { noMicrophone } from "./words.js";
 
 const CONNECT_MS = 15000;
 const ASK_MS = 1000;
+const LOOK_MS = 300;
+const SILENT_MS = 1200; // pictures come ten times a second at least, while nobody speaks too
+const MAX_UNHEARD = 2; // questions in a row that reached nobody
 const LEAVE_MS = 5000;
 const GONE = new Set(["failed", "closed"]);
 const UNHEARD = new Set([undefined, "peer_lost", "peer_closed"]); // the service lost this browser, or the session
@@ -31,7 +34,7 @@ export async function microphone() {
 }
 
 export class Connection {
-  /** `onEvent({name, ...})` for the session's events, `onEnd(problem or null)` once, `onTrack(stream)` when media comes. */
+  /** `onEvent({name, ...})` for the session's events, and for `stalled` and `resumed`, `onEnd(problem or null)` once, `onTrack(stream)` when media comes. */
   constructor({ onEvent, onEnd, onTrack }) {
     Object.assign(this, { onEvent, onEnd, onTrack, id: "", over: false, gone: false, waiting: [], asked: new AbortController() });
     this.leave = () => this.#tell("DELETE", "", { keepalive: true });
@@ -78,6 +81,7 @@ export class Connection {
     if (this.over) return;
     this.over = true;
     clearTimeout(this.timer);
+    clearInterval(this.watcher);
     removeEventListener("pagehide", this.leave);
     this.asked.abort(); // what is on its way would only be told that the session is over
     if (this.id && !this.gone) {
@@ -121,7 +125,7 @@ export class Connection {
     const state = this.pc.connectionState;
     if (state === "connected") {
       clearTimeout(this.timer);
-      this.connected = true;
+      this.#connected();
     } else if (state === "disconnected") {
       this.#ask();
     } else if (GONE.has(state)) {
@@ -129,15 +133,44 @@ export class Connection {
     }
   }
 
-  /** Nothing comes any more: the network stumbles, or the session is gone and waiting is of no use. */
+  #connected() {
+    if (this.connected) return;
+    this.connected = true;
+    Object.assign(this, { packets: 0, heardAt: performance.now(), stalled: false, unheard: 0 });
+    this.watcher = setInterval(() => this.#look(), LOOK_MS);
+  }
+
+  /** Browsers take seconds to call a connection lost; packets tell sooner. */
+  async #look() {
+    let packets = 0;
+    for (const one of (await this.pc.getStats()).values()) if (one.type === "inbound-rtp") packets += one.packetsReceived;
+    if (this.over) return;
+    if (packets !== this.packets) {
+      Object.assign(this, { packets, heardAt: performance.now(), unheard: 0 });
+      if (this.stalled) this.onEvent({ name: "resumed" });
+      this.stalled = false;
+    } else if (!this.stalled && performance.now() - this.heardAt > SILENT_MS) {
+      this.stalled = true;
+      this.onEvent({ name: "stalled" });
+      this.#ask();
+    }
+  }
+
+  /** Nothing comes any more: the network stumbles, or the session or its service is gone and waiting is of no use. */
   async #ask() {
+    if (this.asking) return;
+    this.asking = true;
     try {
-      await this.serverStats();
+      await getJson(`/stream/webrtc/${this.id}/stats`, { signal: AbortSignal.timeout(ASK_MS) });
+      this.unheard = 0;
     } catch (error) {
-      if (this.over || (error.status !== 404 && error.status !== 410)) return;
-      this.#ended(error.reason);
+      if (this.over) return;
+      if (error.status === 404 || error.status === 410) this.#ended(error.reason);
+      else if (error.status === 0 || error.name === "TimeoutError") this.unheard += 1;
+      if (this.unheard >= MAX_UNHEARD) this.end(CUT);
     } finally {
-      setTimeout(() => { if (!this.over && this.pc.connectionState === "disconnected") this.#ask(); }, ASK_MS);
+      this.asking = false;
+      setTimeout(() => { if (!this.over && (this.stalled || this.pc.connectionState === "disconnected")) this.#ask(); }, ASK_MS);
     }
   }
 

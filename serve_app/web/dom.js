@@ -35,6 +35,14 @@ export function acceptDrops(element, take) {
   });
 }
 
+/** Show an error in a box, bring it into view and put the focus there; for what a person has just asked for. */
+export function raiseProblem(box, problem, retry) {
+  showProblem(box, problem, retry);
+  box.tabIndex = -1;
+  box.focus({ preventScroll: true });
+  box.scrollIntoView({ block: "nearest" });
+}
+
 /** Show an error in a box; null clears it. `retry` adds a button. */
 export function showProblem(box, problem, retry) {
   box.replaceChildren();

@@ -1,6 +1,6 @@
 // The live page: one session at a time.
 
-import { acceptDrops, byId, clockText, show, showProblem } from "./dom.js";
+import { acceptDrops, byId, clockText, raiseProblem, show, showProblem } from "./dom.js";
 import { Problem, asProblem, getJson } from "./api.js";
 import { CUT, Connection, microphone } from "./connection.js";
 import { Overlay } from "./overlay.js";
@@ -8,13 +8,17 @@ import { Presenters } from "./presenters.js";
 import { installTheme } from "./theme.js";
 import { ENDS } from "./words.js";
 
-const MAX_TRIES = 3;
+const MAX_TRIES = 5;
 const STEADY_MS = 10000;
-const WORDS = { connecting: "Connecting…", idle: "Listening", speaking: "Speaking" };
+const WORDS = {
+  connecting: "Connecting…", idle: "Listening", speaking: "Speaking",
+  stalled: "Nothing comes from the service. Waiting for it…",
+};
 const picture = byId("picture");
 let connection = null;
 let stream = null;
 let ended = "";
+let speaking = null; // id of the utterance that is heard
 let tries = 0; // to connect again by itself, since pictures last came for a while
 let steady = 0; // timer of that while
 let again = 0; // timer of the next one
@@ -55,6 +59,7 @@ async function start() {
   clearTimeout(again);
   for (const id of ["live-error", "speech-error", "presenter-error"]) showProblem(byId(id), null);
   ended = "";
+  speaking = null;
   show(byId("waiting"), true);
   state("connecting");
   const mine = new Connection({ onEvent: happened, onEnd: (problem) => over(mine, problem), onTrack: arrived });
@@ -93,15 +98,17 @@ function over(which, problem) {
   const wasFocused = [byId("end"), byId("interrupt"), document.body].includes(document.activeElement);
   update();
   if (wasFocused) byId("start").focus({ preventScroll: true });
-  const full = problem?.status === 503 && tries > 0; // the session that was lost may still hold its place
-  if ((problem === CUT || full) && tries < MAX_TRIES) {
+  // After a loss the service may be starting again, or the session that was lost may still hold its place.
+  const soon = tries > 0 && (problem?.status === 0 || problem?.status >= 500);
+  if ((problem === CUT || soon) && tries < MAX_TRIES) {
     state("The connection was lost. Connecting again…");
     again = setTimeout(start, 1000 * 2 ** tries);
     tries += 1;
     return;
   }
   const box = { avatar_id: "presenter-error", audio: "speech-error" }[problem?.field] ?? "live-error";
-  showProblem(byId(box), problem, problem && box === "live-error" ? () => start() : undefined);
+  tries = 0;
+  if (problem) raiseProblem(byId(box), problem, box === "live-error" ? () => start() : undefined);
 }
 
 function releaseMicrophone() {
@@ -119,9 +126,14 @@ function arrived(media) {
 }
 
 function happened({ name, ...event }) {
-  if (name === "connected") state("idle");
-  if (name === "speaking_started") state("speaking");
-  if (name === "speaking_finished") {
+  if (name === "stalled") state("stalled");
+  if (name === "connected" || name === "resumed") state(speaking === null ? "idle" : "speaking");
+  if (name === "speaking_started") {
+    speaking = event.utterance_id;
+    state("speaking");
+  }
+  if (name === "speaking_finished" && event.utterance_id === speaking) { // others were waiting, and are dropped unheard
+    speaking = null;
     state("idle");
     const how = event.interrupted ? "Interrupted" : "Finished";
     if (drive() === "push") byId("queue-text").textContent = `${how} after ${clockText(event.position_s)}.`;
@@ -145,7 +157,7 @@ async function speak(file) {
   } catch (error) {
     if (error.name === "AbortError") return; // the session was ended meanwhile
     byId("queue-text").textContent = "";
-    showProblem(byId("speech-error"), asProblem(error));
+    raiseProblem(byId("speech-error"), asProblem(error));
   }
 }
 
@@ -154,7 +166,7 @@ async function interrupt() {
     await connection.interrupt();
   } catch (error) {
     if (error.name === "AbortError") return;
-    showProblem(byId("live-error"), asProblem(error));
+    raiseProblem(byId("live-error"), asProblem(error));
   }
 }
 

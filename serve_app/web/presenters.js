@@ -1,6 +1,6 @@
 // Step 1: who speaks.
 
-import { acceptDrops, byId, make, show, showProblem } from "./dom.js";
+import { acceptDrops, byId, make, raiseProblem, show, showProblem } from "./dom.js";
 import { asProblem, call, getJson } from "./api.js";
 
 const TYPES = "image/jpeg,image/png,image/webp,video/mp4,video/webm,video/quicktime";
@@ -12,16 +12,19 @@ function fill(card) {
   const number = make("span", { className: "number", "aria-hidden": "true" }, "1");
   const tiles = make("div", { id: "presenters", className: "tiles" });
   const status = make("p", { id: "presenter-status", className: "status", role: "status" }, "Loading presenters…");
-  const remove = make("button", { type: "button", id: "remove-presenter", className: "link", hidden: true }, "Remove it for everybody");
+  const remove = make("button", { type: "button", id: "remove-presenter", className: "link", hidden: true }, "Remove it for everybody…");
+  const question = make("div", { id: "remove-question", className: "row chosen", role: "group", hidden: true },
+    make("span", { className: "status" }), make("button", { type: "button", id: "remove-sure", className: "link" }, "Remove"), make("button", { type: "button", id: "remove-keep", className: "link" }, "Keep"));
   const error = make("div", { id: "presenter-error", className: "alert", role: "alert", hidden: true });
   card.replaceChildren(
     make("h2", { id: "presenter-title" }, number, "Presenter"),
     make("fieldset", { id: "presenter-fields", className: "plain" }, make("legend", { className: "hidden" }, "Who speaks"), tiles),
     make("div", { className: "row chosen" }, status, remove),
+    question,
     make("p", { id: "portrait-hint", className: "hint" }, HINT),
     error,
   );
-  return { tiles, status, remove, error };
+  return { tiles, status, remove, question, error };
 }
 
 export class Presenters {
@@ -40,7 +43,10 @@ export class Presenters {
     const icon = byId("speech-drop").querySelector("svg").cloneNode(true);
     this.add = make("label", { className: "tile add" }, this.input, icon, "Upload a portrait");
     acceptDrops(this.add, (file) => this.#register(file));
-    this.remove.addEventListener("click", () => this.#remove());
+    this.remove.addEventListener("click", () => this.#sure(true));
+    const [sure, keep] = this.question.querySelectorAll("button");
+    sure.addEventListener("click", () => this.#remove());
+    keep.addEventListener("click", () => { this.#sure(false); this.remove.focus(); });
   }
 
   async load() {
@@ -71,7 +77,7 @@ export class Presenters {
 
   #chose(one) {
     this.chosen = one;
-    show(this.remove, Boolean(one) && !one.is_default);
+    this.#sure(false);
     this.status.textContent = one ? `${one.name || "Without a name"}, ${one.width} × ${one.height}` : "";
     this.onChange(one);
   }
@@ -95,14 +101,24 @@ export class Presenters {
     } catch (error) {
       busy.remove();
       this.#chose(this.chosen);
-      showProblem(this.error, asProblem(error));
+      raiseProblem(this.error, asProblem(error));
     } finally {
       URL.revokeObjectURL(url);
     }
   }
 
+  /** What is gone for everybody is asked for twice. */
+  #sure(asked) {
+    show(this.remove, !asked && Boolean(this.chosen) && !this.chosen.is_default);
+    show(this.question, asked);
+    if (!asked) return;
+    this.question.firstChild.textContent = `Remove ${this.chosen.name || "this presenter"} for everybody?`;
+    this.question.querySelector("button:last-child").focus();
+  }
+
   async #remove() {
     const { avatar_id: id } = this.chosen;
+    this.#sure(false);
     try {
       await call(`/avatars/${id}`, { method: "DELETE" });
       this.known = this.known.filter((one) => one.avatar_id !== id);
@@ -110,7 +126,7 @@ export class Presenters {
       this.#draw();
       this.tiles.querySelector(":checked")?.focus();
     } catch (error) {
-      showProblem(this.error, asProblem(error));
+      raiseProblem(this.error, asProblem(error));
     }
   }
 }

@@ -1,6 +1,6 @@
 // Step 2: the speech, chosen or recorded.
 
-import { acceptDrops, byId, clockText, show, showProblem } from "./dom.js";
+import { acceptDrops, byId, clockText, raiseProblem, show, showProblem } from "./dom.js";
 import { asProblem } from "./api.js";
 import { Recorder } from "./recorder.js";
 
@@ -45,7 +45,7 @@ export class Speech {
     try {
       await this.recorder.start();
     } catch (error) {
-      showProblem(this.error, asProblem(error));
+      raiseProblem(this.error, asProblem(error));
       return;
     }
     show(byId("speech-choice"), false);

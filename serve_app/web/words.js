@@ -61,7 +61,10 @@ export function wordsOf(found, status, retryAfter) {
 function textOf(found, status, retryAfter) {
   if (found.code === "session_ended") return ENDS[found.reason] ?? LOST;
   if (found.code === "weights_download") return sentence(found.detail);
-  if (status === 503) return `Try again in ${found.retry_after_s ?? retryAfter ?? "a few"} seconds.`;
+  if (status === 503) {
+    const why = found.code === "no_capacity" ? "All places are taken, perhaps by another tab or window of this browser. " : "";
+    return `${why}Try again in ${found.retry_after_s ?? retryAfter ?? "a few"} seconds.`;
+  }
   if (!found.title && status >= 500) return "Try again a little later.";
   return ownWords(found);
 }

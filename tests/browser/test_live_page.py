@@ -37,7 +37,7 @@ from serve_app.http.problems.errors import AvatarsFullError, BodyTooLargeError, 
 from serve_app.http.problems.translate import problem_response
 from tests.browser.cdp import Page
 from tests.browser.conftest import speech
-from tests.browser.test_page import DESKTOP, SHOTS_ENV, shown, text
+from tests.browser.test_page import DESKTOP, PHONE, SHOTS_ENV, in_view, shown, text
 from tests.support.faces import face_mesh, presenter
 from tests.support.http_server import Served, wait_for
 
@@ -239,6 +239,7 @@ def test_a_full_service_says_when_to_come_back(page: Page, service: Served, shot
         page.click("#start")
         page.wait("document.querySelector('#live-error').checkVisibility()")
         assert "no room" in text(page, "#live-error") and "Try again in 5 seconds" in text(page, "#live-error")
+        assert "perhaps by another tab" in text(page, "#live-error")
         shot("4-full")
     finally:
         service.host.live.sessions.headroom.release("somebody else")
@@ -246,6 +247,87 @@ def test_a_full_service_says_when_to_come_back(page: Page, service: Served, shot
     page.click("#live-error button")
     page.wait(PLAYING)
     assert not shown(page, "#live-error")
+    end(page)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_an_error_is_in_view_and_focused_on_a_phone(
+    page: Page, service: Served, shot: Callable[[str], None], dark: bool
+) -> None:
+    page.view(*PHONE, phone=True, dark=dark)
+    page.wait("innerWidth === 390")
+    service.host.live.sessions.headroom.admit("somebody else")
+    try:
+        page.click("#start")
+        page.wait("document.activeElement.id === 'live-error'")
+        assert in_view(page, "#live-error")
+        shot(f"8-phone-error-{'dark' if dark else 'light'}")
+    finally:
+        service.host.live.sessions.headroom.release("somebody else")
+    page.press("Tab")
+    assert page.evaluate("document.activeElement.innerText") == "Try again"
+    page.events.clear()
+
+
+def test_a_service_that_is_gone_is_told_before_the_browser_notices_and_tried_again(page: Page, service: Served) -> None:
+    page.evaluate(
+        "(() => { const Real = RTCPeerConnection; window.peers = [];"
+        " window.RTCPeerConnection = function (...given) { const one = new Real(...given); window.peers.push(one); return one; };"
+        " const real = window.fetch; window.away = false; window.tries = 0;"
+        " window.fetch = (path, options) => { if (!window.away) return real(path, options);"
+        "  window.tries += String(path).endsWith('/ice-servers'); return Promise.reject(new TypeError('nobody answers')); };"
+        " const at = document.querySelector('#state'); window.said = [];"
+        " new MutationObserver(() => window.said.push([at.textContent, window.peers.at(-1)?.connectionState]))"
+        "  .observe(at, { childList: true }); })()"
+    )
+    start(page)
+    page.wait("['Listening', 'Speaking'].includes(document.querySelector('#state').textContent)")
+    lost = only_session(service)
+    page.evaluate("window.away = true")
+    fall_silent(service, lost)
+    page.wait("window.said.some(([words]) => words.startsWith('Nothing comes from the service'))")
+    told = page.evaluate("window.said.find(([words]) => words.startsWith('Nothing comes'))")
+    assert told[1] == "connected", "the browser itself still believes in the connection"
+    page.wait("window.tries >= 2")
+    assert "Connecting again" in text(page, "#state") or "Connecting" in text(page, "#state")
+    page.evaluate("window.away = false")
+    page.wait(PLAYING)
+    wait_for(lambda: len(service.host.live.sessions.ids) == 1 and service.host.live.sessions.ids != [lost])
+    end(page)
+    page.events = [event for event in page.events if lost not in str(event) and "503" not in str(event)]
+
+
+def test_a_pause_of_the_network_is_told_and_passes(page: Page) -> None:
+    start(page)
+    page.wait("['Listening', 'Speaking'].includes(document.querySelector('#state').textContent)")
+    page.evaluate(
+        "(() => { const real = RTCPeerConnection.prototype.getStats; let last = null; window.paused = true;"
+        " RTCPeerConnection.prototype.getStats = async function () {"
+        "  last = window.paused && last ? last : await real.call(this); return last; }; })()"
+    )
+    page.wait("document.querySelector('#state').textContent.startsWith('Nothing comes from the service')")
+    page.evaluate("window.paused = false")
+    page.wait("['Listening', 'Speaking'].includes(document.querySelector('#state').textContent)")
+    assert shown(page, "#picture")
+    end(page)
+
+
+def test_an_interrupt_shows_how_far_the_one_that_was_heard_came(page: Page, tmp_path: Path) -> None:
+    page.click("input[value=push]")
+    start(page, "push")
+    page.wait("!document.querySelector('#audio').disabled")
+    for name in ("first.wav", "second.wav", "third.wav"):
+        path = tmp_path / name
+        path.write_bytes(speech(30.0))
+        page.choose_file("#audio", path)
+        page.wait(f"document.querySelector('#queue-text').textContent.startsWith('{name}: 0:30')")
+    page.wait("document.querySelector('#state').textContent === 'Speaking'")
+    began = decoded(page)[0]
+    page.wait(f"document.querySelector('#picture').getVideoPlaybackQuality().totalVideoFrames >= {began + 60}")
+    page.click("#interrupt")
+    page.wait("document.querySelector('#state').textContent === 'Listening'")
+    page.wait("document.querySelector('#queue-text').textContent.startsWith('Interrupted after 0:')")
+    assert text(page, "#queue-text") != "Interrupted after 0:00."
     end(page)
 
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
+import numpy as np
 import pytest
 from PIL import Image
 
+from pipeline.config import EncoderSettings
+from pipeline.media.audio_in import decode_audio
+from pipeline.media.encoder import VideoFormat
+from pipeline.media.fragmented_mp4 import FragmentedMp4Writer
+from pipeline.types import Nv12Canvas
 from tests.browser.cdp import Page
-from tests.browser.conftest import speech
+from tests.browser.conftest import DEMO_SPEECH, speech
 from tests.support.faces import presenter
 from tests.support.http_server import Gate, Served, small_avatar, wait_for
 
@@ -78,6 +87,15 @@ def downloaded(page: Page, folder: Path) -> bytes:
     return path.read_bytes()
 
 
+def top_boxes(data: bytes) -> list[str]:
+    """The boxes of an mp4, at its top."""
+    found, at = [], 0
+    while at < len(data):
+        found.append(data[at + 4 : at + 8].decode())
+        at += int.from_bytes(data[at : at + 4], "big")
+    return found
+
+
 @contextmanager
 def held(service: Served, after: int) -> Iterator[Gate]:
     """The renderer stands still after so many calls, until the gate is set."""
@@ -121,7 +139,12 @@ def test_upload_watch_download(page: Page, wav_file: Path, tmp_path: Path, shot:
     assert abs(page.evaluate("document.querySelector('#video').duration") - 2.0) < 0.1
     assert "2.0 s, 720 × 1280, 25 fps" in text(page, "#facts")
     assert page.evaluate("document.querySelector('#download').download") == "liveanchor.mp4"
-    with av.open(io.BytesIO(downloaded(page, tmp_path))) as container:
+    data = downloaded(page, tmp_path)
+    tops = top_boxes(data)
+    assert tops == ["ftyp", "moov", "mdat"], "a plain file with its index in front"
+    with av.open(io.BytesIO(data)) as container:
+        assert (container.duration, container.streams.video[0].frames) == (2_000_000, 50)
+        assert container.streams.audio[0].frames > 0 and container.streams.video[0].average_rate == 25
         assert sum(1 for _ in container.decode(video=0)) == 50
     page.wait("document.querySelector('#video').ended || document.querySelector('#video').currentTime > 1")
     shot("4-done")
@@ -193,13 +216,25 @@ def test_a_portrait_of_ones_own(
     page.wait("document.querySelectorAll('.tile input[type=radio]').length === 2")
     assert text(page, "#presenter-status") == "Anna Example, 360 × 640. Added for everybody who uses this page."
     assert "everybody who uses this page can choose or remove it" in text(page, "#portrait-hint")
-    assert text(page, "#remove-presenter") == "Remove it for everybody"
+    assert text(page, "#remove-presenter") == "Remove it for everybody…"
     assert page.evaluate("document.querySelector('.tile:has(:checked) .label').innerText") == "Anna Example"
     page.choose_file("#audio", wav_file)
     make_video(page)
     shot("6-own-portrait")
     assert "360 × 640" in text(page, "#facts")
     page.click("#remove-presenter")
+    page.wait("document.activeElement.id === 'remove-keep'")
+    assert text(page, "#remove-question span") == "Remove Anna Example for everybody?"
+    shot("7-asked-twice")
+    page.press("Enter")
+    page.wait("document.activeElement.id === 'remove-presenter'")
+    assert not shown(page, "#remove-question") and len(service.host.store.list()) == 2, "nothing happened yet"
+    page.click("#remove-presenter")
+    page.click(".tile:not(:has(:checked)) img")
+    page.wait("!document.querySelector('#remove-question').checkVisibility()")
+    page.click(".tile[title='Anna Example']")
+    page.click("#remove-presenter")
+    page.click("#remove-sure")
     page.wait("document.querySelectorAll('.tile input[type=radio]').length === 1")
     assert [one.name for one in service.host.store.list()] == ["Default presenter"]
 
@@ -416,3 +451,57 @@ def test_contrast_of_the_api_page(page: Page, url: str, dark: bool) -> None:
     page.click("#theme")
     assert page.evaluate(ground) != before
     page.evaluate("localStorage.clear()")
+
+
+def packets(data: bytes) -> dict[str, list[tuple[Any, ...]]]:
+    """Every packet of a file with its times, by kind of stream."""
+    found: dict[str, list[tuple[Any, ...]]] = {"video": [], "audio": []}
+    with av.open(io.BytesIO(data)) as container:
+        for packet in container.demux():
+            if packet.size:
+                found[packet.stream.type].append(
+                    (packet.pts, packet.dts, packet.duration, packet.is_keyframe, bytes(packet))
+                )
+    return found
+
+
+@pytest.mark.parametrize(("fps", "sound"), [(25, True), (Fraction(60000, 1001), True), (50, False)])
+def test_the_finished_file_holds_every_packet_at_its_time(page: Page, fps: Fraction | int, sound: bool) -> None:
+    voice = decode_audio(DEMO_SPEECH).voice if sound else None
+    with FragmentedMp4Writer(VideoFormat(64, 64, fps), voice, EncoderSettings(prefer="x264")) as writer:
+        grey = Nv12Canvas(np.full((64, 64), 99, np.uint8), np.full((32, 64), 128, np.uint8))
+        stream = b"".join(writer.write(grey) for _ in range(150)) + writer.finish()
+    told = page.evaluate(
+        "(async () => { const { finished } = await import('/static/finish_mp4.js');"
+        f" const bytes = Uint8Array.from(atob({base64.b64encode(stream).decode()!r}), (one) => one.charCodeAt(0));"
+        " const made = new Uint8Array(await finished(bytes).arrayBuffer());"
+        " let text = ''; for (const one of made) text += String.fromCharCode(one); return btoa(text); })()"
+    )
+    made = base64.b64decode(told)
+    assert top_boxes(made) == ["ftyp", "moov", "mdat"] and b"mvex" not in made
+    assert packets(made) == packets(stream)
+    with av.open(io.BytesIO(made)) as container:
+        video = container.streams.video[0]
+        assert video.frames == 150 and video.duration * video.time_base == 150 / Fraction(fps)
+        at = made.index(b"mvhd")
+        scale, duration = (int.from_bytes(made[at + 16 + skip : at + 20 + skip], "big") for skip in (0, 4))
+        assert duration / scale == pytest.approx(container.duration / 1e6, abs=0.002)
+
+
+def test_an_error_is_brought_into_view_and_has_the_focus(page: Page, tmp_path: Path) -> None:
+    page.view(*PHONE, phone=True)
+    path = tmp_path / "noise.wav"
+    path.write_bytes(b"this is no sound")
+    page.choose_file("#audio", path)
+    page.click("#make")
+    page.wait("document.querySelector('#speech-error').checkVisibility()")
+    page.wait("document.activeElement.id === 'speech-error'")
+    assert in_view(page, "#speech-error")
+    page.events.clear()
+    page.view(*DESKTOP)
+
+
+def in_view(page: Page, selector: str) -> bool:
+    """Whether all of an element comes into the window."""
+    box = f"document.querySelector({selector!r}).getBoundingClientRect()"
+    return bool(page.wait(f"{box}.top >= 0 && {box}.bottom <= innerHeight", 20))
