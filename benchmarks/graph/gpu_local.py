@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 import uuid
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -28,6 +27,7 @@ from pipeline.families import find_family
 from pipeline.live.contracts import Drive
 from pipeline.session.local_job import LocalPipeline
 from pipeline.session.stage_threads import StageThreads
+from pipeline.stage_meter import StageMeter
 from pipeline.types import Avatar
 from serve_app.cluster.own import free_port
 
@@ -58,7 +58,7 @@ class OneProcess:
         settings = SessionSettings.model_validate({"chunk_frames": CHUNK_FRAMES})
         job = FileJob("local", Payload(wav), None, settings, stream=stream)
         prepared = await asyncio.to_thread(prepare_job, job, lambda _: self.avatar, SessionHostSettings())
-        async for event in run_job(prepared, self.stages, EncoderSettings(), lambda: (Counter(), Counter())):
+        async for event in run_job(prepared, StageMeter(self.stages), EncoderSettings(), {}):
             if isinstance(event, JobBytes):
                 parts.append((time.perf_counter() - began, event.data))
         seconds = time.perf_counter() - began

@@ -136,7 +136,6 @@ class GraphStages:
 
     Attributes:
         set_id: Ray node whose stages are preferred from the next call on; empty for any.
-        calls: Calls per stage so far.
         retries: Calls made again because a replica died, per stage.
     """
 
@@ -164,7 +163,6 @@ class GraphStages:
         self._epoch = epoch
         self._clock = clock
         self.set_id = ""
-        self.calls: Counter[str] = Counter()
         self.retries: Counter[str] = Counter()
 
     @property
@@ -193,7 +191,6 @@ class GraphStages:
 
     def crops(self, request: RenderRequest) -> GraphCrops:
         """Implement `Stages`; the response stays un-awaited."""
-        self.calls["renderer"] += 1
         self._epoch = max(self._epoch, request.epoch)
         return GraphCrops(lambda: self._crops.remote(request, self._context("renderer")))
 
@@ -209,7 +206,6 @@ class GraphStages:
         return CallContext(self._session_id, budget_s * 1000, self._epoch, self.set_id)
 
     async def _call(self, stage: str, method: Any, *args: object) -> Any:
-        self.calls[stage] += 1
         return await call_stage(
             stage,
             method,

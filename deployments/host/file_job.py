@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from pipeline.media.encoder_select import default_selector
 from pipeline.media.fragmented_mp4 import FragmentedMp4Writer
 from pipeline.media.mp4_pieces import PiecewiseMp4Writer
 from pipeline.session.generate import describe, video_format, write_clip
-from pipeline.stages import Stages
+from pipeline.stage_meter import StageMeter
 from pipeline.types import Avatar
 
 PIECES_AHEAD = 4
@@ -60,9 +59,9 @@ def prepare_job(job: FileJob, presenter: Callable[[str | None], Avatar], setting
 
 async def run_job(
     prepared: PreparedJob,
-    stages: Stages,
+    stages: StageMeter,
     encoder: EncoderSettings,
-    counts: Callable[[], tuple[Counter[str], Counter[str]]],
+    retries: Mapping[str, int],
 ) -> AsyncGenerator[JobEvent, None]:
     """Run a job.
 
@@ -70,7 +69,7 @@ async def run_job(
         prepared: From `prepare_job`.
         stages: Stage calls of this job.
         encoder: How the file is encoded.
-        counts: (calls, retries) per stage, asked for at the end.
+        retries: Calls per stage that were made again, read at the end.
 
     Yields:
         `JobStarted`, then `JobProgress` and `JobBytes`, at the end `JobDone`. Leaving early cancels everything.
@@ -121,5 +120,4 @@ async def run_job(
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    calls, retries = counts()
-    yield JobDone(size_bytes, default_selector().codec_name(encoder), dict(calls), dict(retries))
+    yield JobDone(size_bytes, default_selector().codec_name(encoder), dict(stages.calls), dict(retries))

@@ -34,6 +34,7 @@ from pipeline.config import SessionSettings
 from pipeline.families import find_family
 from pipeline.rife.access import check_rate
 from pipeline.session.drawing import needs_rife
+from pipeline.stage_meter import StageMeter
 from pipeline.stages import StageInfo
 from pipeline.types import Avatar
 
@@ -112,7 +113,7 @@ class SessionHostReplica:
                     deadline=self._clock() + self._settings.deadlines.job_s(prepared.audio.duration_s),
                     clock=self._clock,
                 )
-                events = run_job(prepared, stages, self._settings.encoder, lambda: (stages.calls, stages.retries))
+                events = run_job(prepared, StageMeter(stages, self._clock), self._settings.encoder, stages.retries)
                 try:
                     async with aclosing(events):
                         async for event in events:

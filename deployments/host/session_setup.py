@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from deployments.config import SessionHostSettings
-from deployments.graph.timed_stages import TimedStages
 from deployments.host.event_log import EventLog
 from deployments.host.headroom import Headroom
 from deployments.host.hosted_session import HostedSession
@@ -14,6 +13,7 @@ from pipeline.live.loop_clock import MonotonicClock
 from pipeline.live.session import LiveSession
 from pipeline.media.audio_container import AudioLimits
 from pipeline.session.behaviour import behaviour_of
+from pipeline.stage_meter import StageMeter
 from pipeline.stages import Stages
 from pipeline.types import Avatar, Nv12Canvas
 from pipeline.webrtc.helpers import Helpers
@@ -88,10 +88,10 @@ def set_up(
         on_ended=lambda reason: hosted.session.end(reason),
         helpers=helpers,
     )
-    log = EventLog()
+    log, clock = EventLog(), MonotonicClock()
     session = LiveSession(
         session_id,
-        TimedStages(stages, lambda took_s, lasts_s: headroom.chunk_done(session_id, took_s, lasts_s)),
+        StageMeter(stages, clock.now, lambda took_s, lasts_s: headroom.chunk_done(session_id, took_s, lasts_s)),
         avatar,
         loops,
         _Sink(hub, log),
@@ -99,7 +99,7 @@ def set_up(
         picture,
         offer.drive,
         offer.seed,
-        MonotonicClock(),
+        clock,
         behaviour_of(avatar),
     )
     viewers = Viewers(hub, settings.rtc, connect_timeout_s=live.connect_timeout_s, helpers=helpers)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pipeline.live.grid import frame_from, frame_of, samples_of_ms
-from pipeline.live.stage_meter import MeteredStages
 from pipeline.live.timeline import Timeline
 from pipeline.session.planner import Rules
+from pipeline.stage_meter import StageMeter
 from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
 
 PREROLL_FRAMES: Final = 3
@@ -56,7 +56,7 @@ class Deadlines:
 
     def __init__(
         self,
-        stages: MeteredStages,
+        stages: StageMeter,
         cadence: Cadence,
         timeline: Timeline,
         more_may_come: Callable[[], bool],
@@ -88,14 +88,14 @@ class Deadlines:
     @property
     def soonest(self) -> int:
         """The first frame that can still be drawn in time."""
-        chain = int(min(self._stages.chain_s(), LONGEST_HOLD_S) * SAMPLE_RATE_HZ)
+        chain = int(min(self._stages.times.chain_s(), LONGEST_HOLD_S) * SAMPLE_RATE_HZ)
         return frame_from(self._now() + max(chain, SAMPLES_PER_FRAME))
 
     @property
     def way_back_frames(self) -> int:
         """Frames that a picture is held at an interruption, until the way back into the loop is drawn."""
         least, most = _HOLD_AT_INTERRUPTION
-        return min(max(math.ceil(self._stages.chain_s() * MOTION_FPS), least), most)
+        return min(max(math.ceil(self._stages.times.chain_s() * MOTION_FPS), least), most)
 
     @property
     def waits(self) -> bool:

@@ -10,7 +10,7 @@ from pipeline.live.grid import MediaGrid, samples_of_ms
 from pipeline.live.microphone import Microphone
 from pipeline.live.settings import LiveSettings
 from pipeline.live.speech_queue import LeadTimes
-from pipeline.live.stage_meter import MeteredStages
+from pipeline.stage_meter import StageMeter
 from pipeline.types import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
 
 LATE_TICKS: Final = 8
@@ -34,7 +34,7 @@ class LipDelay:
         needed: Samples after the first one of a hop that must be here before it can be made.
     """
 
-    def __init__(self, stages: MeteredStages, settings: LiveSettings, grid: MediaGrid) -> None:
+    def __init__(self, stages: StageMeter, settings: LiveSettings, grid: MediaGrid) -> None:
         self._stages = stages
         self._late: deque[int] = deque(maxlen=LATE_TICKS)
         self._late_within = LATE_WITHIN_S * grid.fps
@@ -49,7 +49,7 @@ class LipDelay:
     @property
     def computing(self) -> int:
         """Samples of time that computing is given now."""
-        chain = int(min(self._stages.chain_s() * _CHAIN_RESERVE, LONGEST_CHAIN_S) * SAMPLE_RATE_HZ)
+        chain = int(min(self._stages.times.chain_s() * _CHAIN_RESERVE, LONGEST_CHAIN_S) * SAMPLE_RATE_HZ)
         return max(self.cadence.margin, chain)
 
     def leads(self) -> LeadTimes:

@@ -23,13 +23,12 @@ from pipeline.live.performer import Performer
 from pipeline.live.picture_shelf import PictureShelf
 from pipeline.live.settings import LiveSettings
 from pipeline.live.speaking_state import SpeakingState
-from pipeline.live.stage_meter import MeteredStages
 from pipeline.live.stats import Interruption, LiveStats
 from pipeline.live.timeline import Timeline
 from pipeline.session.behaviour import MotionBehaviour, behaviour_of
 from pipeline.session.motion_maker import Opening
 from pipeline.session.speech_scan import SpeechScan
-from pipeline.stages import Stages
+from pipeline.stage_meter import StageMeter
 from pipeline.types import SAMPLE_RATE_HZ, Avatar, Nv12Rect
 
 CLOCK_STALL_S: Final = 0.5
@@ -46,7 +45,7 @@ class LiveSession:
 
     Args:
         session_id: For events and logs.
-        stages: The stage calls.
+        stages: The stage calls, metered on the session's clock.
         avatar: Whose face.
         idle_loops: Of the replica.
         sink: Takes pictures, voice and events.
@@ -64,7 +63,7 @@ class LiveSession:
     def __init__(
         self,
         session_id: str,
-        stages: Stages,
+        stages: StageMeter,
         avatar: Avatar,
         idle_loops: IdleLoops,
         sink: LiveSink,
@@ -79,7 +78,7 @@ class LiveSession:
         self._avatar, self._idle_loops, self._sink = avatar, idle_loops, sink
         self._settings, self._picture, self._drive, self._clock = settings, picture, drive, clock
         behaviour = behaviour or behaviour_of(avatar)
-        self._stages = MeteredStages(stages, clock)
+        self._stages = stages
         self._loop = idle_loops.open(avatar, picture, behaviour)
         self._grid = self._loop.grid
         timeline = Timeline()
@@ -207,7 +206,7 @@ class LiveSession:
     def stats(self) -> LiveStats:
         """Numbers of now."""
         now = self._clock.now()
-        percentiles = self._stages.percentiles_ms()
+        percentiles = self._stages.times.percentiles_ms()
         ticks, parts = self._tick_times, self._voice.delay_parts_ms
         return LiveStats(
             session_id=self.session_id,
@@ -290,7 +289,7 @@ class LiveSession:
         elif (self._now() - self._last_speech) / SAMPLE_RATE_HZ >= self._settings.idle_ttl_s:
             self.end(EndReason.IDLE_TTL)
         if self._stages.waiting_s > _CALL_RESERVE * self._settings.stage_call_s:
-            self._stages.stalled("stalled")
+            self._stages.failed("stalled")
             self._performer.restart()
         if self._stages.failing_s > DEAD_AFTER_S:
             self._fail("a stage of the pipeline does not answer")

@@ -31,6 +31,7 @@ from pipeline.avatars.store import AvatarStore, AvatarSummary
 from pipeline.config import EncoderSettings
 from pipeline.live.settings import LiveSettings
 from pipeline.mini.registration import make_avatar, register_bytes
+from pipeline.stage_meter import StageMeter
 from pipeline.types import Avatar
 from serve_app.http.api import create_api
 from serve_app.http.problems.translate import PROBLEM_TYPE
@@ -129,7 +130,7 @@ class InProcessHost:
                 raise self.failure
             with self.in_use.using(job.avatar_id):
                 prepared = await asyncio.to_thread(prepare_job, job, self._speaker, self.settings)
-                events = run_job(prepared, self.stages, self.settings.encoder, lambda: (Counter(), Counter()))
+                events = run_job(prepared, StageMeter(self.stages), self.settings.encoder, {})
                 async with aclosing(events):
                     async for event in events:
                         if isinstance(event, JobProgress):

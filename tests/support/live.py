@@ -19,6 +19,7 @@ from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.session import LiveSession
 from pipeline.live.settings import LiveSettings
 from pipeline.mini.motion_diffusion import MotionCarry
+from pipeline.stage_meter import StageMeter
 from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
 from pipeline.types import Avatar, FaceRect, FeatureRows, MotionChunk, Nv12RectBatch
 
@@ -259,7 +260,7 @@ async def live(
     picture = SessionSettings.model_validate({"fps": fps, "silence": SilenceSettings()})
     if warm:
         await loops.draw(loops.open(avatar, picture), avatar, picture)
-    session = LiveSession("s", stages, avatar, loops, sink, settings, picture, drive, 7, clock)
+    session = LiveSession("s", StageMeter(stages, clock.now), avatar, loops, sink, settings, picture, drive, 7, clock)
     task = asyncio.create_task(session.run())
     await settle()
     if connect:

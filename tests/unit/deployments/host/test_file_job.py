@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import wave
-from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEv
 from deployments.limits import LimitSettings
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.config import EncoderSettings, SessionSettings
+from pipeline.stage_meter import StageMeter
 from pipeline.types import Avatar, FaceRect
 from serve_app.http.ray_host import RayHost
 from serve_app.http.services import start_job
@@ -64,7 +64,7 @@ def prepared(seconds: float = 2.0, stream: bool = False) -> PreparedJob:
 
 
 def events_of(job: PreparedJob, stages: FakeStages) -> AsyncGenerator[JobEvent, None]:
-    return run_job(job, stages, EncoderSettings(prefer="x264"), lambda: (Counter(renderer=3), Counter()))
+    return run_job(job, StageMeter(stages), EncoderSettings(prefer="x264"), {"renderer": 1})
 
 
 async def collect(events: AsyncGenerator[JobEvent, None]) -> list[JobEvent]:
@@ -87,7 +87,8 @@ def test_events_of_a_job(stream: bool) -> None:
     assert [one.done for one in progress] == sorted(one.done for one in progress)
     assert progress[-1] == JobProgress(50, 50)
     size = sum(len(event.data) for event in events if isinstance(event, JobBytes))
-    assert events[-1] == JobDone(size, "libx264", {"renderer": 3}, {})
+    calls = {"audio_features": 7, "motion_diffusion": 7, "renderer": 7}
+    assert events[-1] == JobDone(size, "libx264", calls, {"renderer": 1})
     assert pictures(events) == 50
     pieces = [event for event in events if isinstance(event, JobBytes)]
     assert events.index(pieces[0]) < events.index(progress[-1]), "the file leaves while it is made"

@@ -21,6 +21,7 @@ from pipeline.mini.motion_diffusion import MotionCarry
 from pipeline.mini.presenter import default_avatar
 from pipeline.mini.renderer import Renderer
 from pipeline.mini.stages import LocalStages
+from pipeline.stage_meter import StageMeter
 from pipeline.stages import Carry, RenderRequest, StageInfo
 from pipeline.types import Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 from tests.support.live import FakeClock, LiveFakeStages, RecordingSink, settle
@@ -91,7 +92,16 @@ def test_no_state_change_jumps(avatar: Avatar, quick: LiveSettings) -> None:
         clock, sink = FakeClock(), RecordingSink()
         loops, picture = IdleLoops(InlineStages(clock, avatar), quick), SessionSettings()
         session = LiveSession(
-            "s", InlineStages(clock, avatar), avatar, loops, sink, quick, picture, Drive.PUSH, 3, clock
+            "s",
+            StageMeter(InlineStages(clock, avatar), clock.now),
+            avatar,
+            loops,
+            sink,
+            quick,
+            picture,
+            Drive.PUSH,
+            3,
+            clock,
         )
         task = asyncio.create_task(session.run())
         await settle()
@@ -133,7 +143,7 @@ def test_a_session_in_real_time(avatar: Avatar, quick: LiveSettings) -> None:
             await loops.warm(avatar)
             drawn = stages.calls.total()
             session = LiveSession(
-                "s", stages, avatar, loops, sink, quick, SessionSettings(), Drive.PUSH, 3, MonotonicClock()
+                "s", StageMeter(stages), avatar, loops, sink, quick, SessionSettings(), Drive.PUSH, 3, MonotonicClock()
             )
             task = asyncio.create_task(session.run())
             session.connected()

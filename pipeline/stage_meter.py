@@ -1,0 +1,152 @@
+"""One meter for the stage calls of a session or a job: how many, how long, and what share of its time a picture took.
+
+Live sessions read from it how long lips take and whether a stage is alive, file jobs what they called, admission the shares.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import numpy as np
+
+from kernels.arrays import F32
+from kernels.errors import LiveAnchorError
+from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo, Stages
+from pipeline.types import MOTION_FPS, FeatureRows, MotionChunk, Nv12RectBatch
+
+T = TypeVar("T")
+OnPictures = Callable[[float, float], None]
+"""Told the seconds that pictures took, from the request to their return, and the seconds for which they are shown."""
+_KEPT: Final = 256
+_SERIES_GAP_S: Final = 10.0
+"""Failures further apart are not one series."""
+_RECENT: Final = 24
+_CHAIN: Final = ("audio_features", "motion_diffusion", "renderer", "rife")
+
+
+class CallTimes:
+    """How long the last calls of every stage took, in seconds."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, deque[float]] = {}
+        self._chain_s: float | None = None
+
+    def add(self, stage: str, seconds: float) -> None:
+        """A call has answered."""
+        self._times.setdefault(stage, deque(maxlen=_KEPT)).append(seconds)
+        self._chain_s = None
+
+    def chain_s(self) -> float:
+        """Seconds from samples to pictures: the slow quarter of recent calls, summed over the stages; 0 before the first.
+
+        One stall says nothing.
+        """
+        if self._chain_s is None:
+            recent = [list(times)[-_RECENT:] for stage in _CHAIN if (times := self._times.get(stage))]
+            self._chain_s = float(sum(np.percentile(times, 75) for times in recent))
+        return self._chain_s
+
+    def percentiles_ms(self) -> dict[str, tuple[float, float]]:
+        """p50 and p95 per stage in milliseconds."""
+        return {
+            stage: (float(np.percentile(times, 50)) * 1000, float(np.percentile(times, 95)) * 1000)
+            for stage, times in self._times.items()
+        }
+
+
+class StageMeter:
+    """`Stages` that remember how they did.
+
+    Args:
+        stages: Do the work.
+        clock: Monotonic seconds.
+        on_pictures: Told of all pictures that came; for admission.
+
+    Attributes:
+        calls: Calls per stage so far.
+        failures: Calls per stage that failed.
+        times: How long they took.
+    """
+
+    def __init__(
+        self,
+        stages: Stages,
+        clock: Callable[[], float] = time.monotonic,
+        on_pictures: OnPictures = lambda took_s, lasts_s: None,
+    ) -> None:
+        self._stages = stages
+        self._clock = clock
+        self._on_pictures = on_pictures
+        self._running: dict[object, float] = {}
+        self._failing: dict[str, tuple[float, float]] = {}
+        self.calls: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.times = CallTimes()
+
+    @property
+    def info(self) -> StageInfo:
+        """Facts about the family."""
+        return self._stages.info
+
+    async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
+        """Rows of a window, as `Stages` says."""
+        rows, _ = await self._timed("audio_features", self._stages.audio_features(window, first_row))
+        return rows
+
+    async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
+        """A hop of motion, as `Stages` says."""
+        answer, _ = await self._timed("motion_diffusion", self._stages.motion_diffusion(rows, carry))
+        return answer
+
+    async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
+        """Pictures, as `Stages` says."""
+        batch, took_s = await self._timed("renderer", self._stages.renderer(request))
+        self._on_pictures(took_s, len(request.motion.motion) / MOTION_FPS)
+        return batch
+
+    def crops(self, request: RenderRequest) -> CropsInWork:
+        """Crops in work, as `Stages` says; they are counted and not timed, because `rife` waits for them."""
+        self.calls["renderer"] += 1
+        return self._stages.crops(request)
+
+    async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
+        """Pictures of crops, as `Stages` says; the time includes waiting for crops that are still being drawn."""
+        batch, took_s = await self._timed("rife", self._stages.rife(request, crops, before))
+        self._on_pictures(took_s, len(batch) / request.fps)
+        return batch
+
+    @property
+    def waiting_s(self) -> float:
+        """How long the oldest call has been running."""
+        return self._clock() - min(self._running.values()) if self._running else 0.0
+
+    @property
+    def failing_s(self) -> float:
+        """Over how long a stage has answered every call with an error, the longest of all stages."""
+        return max((last - first for first, last in self._failing.values()), default=0.0)
+
+    def failed(self, stage: str) -> None:
+        """A call failed, or was given up."""
+        now = self._clock()
+        self.failures[stage] += 1
+        first, last = self._failing.get(stage, (now, now))
+        self._failing[stage] = (now if now - last > _SERIES_GAP_S else first, now)
+
+    async def _timed(self, stage: str, answer: Awaitable[T]) -> tuple[T, float]:
+        call, begun = object(), self._clock()
+        self.calls[stage] += 1
+        self._running[call] = begun
+        try:
+            result = await answer
+        except LiveAnchorError:
+            self.failed(stage)
+            raise
+        finally:
+            del self._running[call]
+        took_s = self._clock() - begun
+        self._failing.pop(stage, None)
+        self.times.add(stage, took_s)
+        return result, took_s
