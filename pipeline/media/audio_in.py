@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.arrays import F32
-from kernels.errors import InvalidInputError
 from pipeline.media.audio_blocks import SoundBlock, decoded_blocks
 from pipeline.media.audio_container import AudioLimits, AudioSource, audio_file
 from pipeline.media.audio_errors import AudioEmptyError
@@ -22,7 +21,7 @@ from pipeline.media.audio_survey import survey
 from pipeline.media.downmix import Mix
 from pipeline.media.loudness import network_gain, voice_gain
 from pipeline.media.resample import StreamingResampler
-from pipeline.types import SAMPLE_RATE_HZ, AudioChunk
+from pipeline.types import SAMPLE_RATE_HZ
 
 MAX_VOICE_RATE_HZ = 48_000
 AAC_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
@@ -136,47 +135,6 @@ class _Samples:
         samples = np.frombuffer(self._bytes, np.float32).reshape(-1, self._channels)
         np.clip(samples, -1.0, 1.0, out=samples)
         return samples
-
-
-def iter_speech(
-    source: AudioSource, limits: AudioLimits | None = None, block_samples: int = 16_000
-) -> Iterator[AudioChunk]:
-    """Decode piece by piece, so that a long file need not be in memory at once.
-
-    Args:
-        source: As for `decode_audio`.
-        limits: As for `decode_audio`; `max_seconds` is reached while iterating.
-        block_samples: Samples per chunk at 16 kHz, >= 1; the last one may be shorter.
-
-    Yields:
-        Consecutive chunks, epoch 0; together exactly `decode_audio(...).pcm`.
-
-    Raises:
-        AudioInputError: As for `decode_audio`, when the problem is reached.
-        InvalidInputError: `block_samples` is below 1.
-    """
-    if block_samples < 1:
-        raise InvalidInputError("block_samples", str(block_samples), "at least 1")
-    resampler = StreamingResampler(SAMPLE_RATE_HZ)
-    waiting: list[F32] = []
-    held, position = 0, 0
-    for block, mix in _blocks(source, limits or AudioLimits()):
-        ready = np.clip(resampler.push(mix.mono(block.samples), block.rate_hz)[:, 0], -1.0, 1.0)
-        waiting.append(ready)
-        held += len(ready)
-        if held >= block_samples:
-            joined = np.concatenate(waiting)
-            for start in range(0, held - block_samples + 1, block_samples):
-                yield AudioChunk(joined[start : start + block_samples], position)
-                position += block_samples
-            waiting = [joined[held - held % block_samples :]]
-            held %= block_samples
-    rest = np.concatenate([*waiting, np.clip(resampler.flush()[:, 0], -1.0, 1.0)])
-    for start in range(0, len(rest), block_samples):
-        yield AudioChunk(rest[start : start + block_samples], position)
-        position += len(rest[start : start + block_samples])
-    if position == 0:
-        raise AudioEmptyError("no samples", "at least one sample")
 
 
 def _blocks(source: AudioSource, limits: AudioLimits) -> Iterator[tuple[SoundBlock, Mix]]:

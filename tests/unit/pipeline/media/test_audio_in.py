@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from kernels.errors import InvalidInputError
 from pipeline.media.audio_errors import (
     AudioEmptyError,
     AudioInputError,
@@ -18,7 +17,7 @@ from pipeline.media.audio_errors import (
     AudioUnreadableError,
     AudioUnsupportedError,
 )
-from pipeline.media.audio_in import AudioLimits, decode_audio, iter_speech
+from pipeline.media.audio_in import AudioLimits, decode_audio
 from tests.support.media_samples import encoded, silent_video, sine, video_with_sound, wav
 
 
@@ -128,30 +127,6 @@ def test_a_change_of_rate_and_layout_in_the_middle_is_followed():
     assert abs(math.sqrt(2 * (tail**2).mean()) - 0.5) < 0.05
 
 
-@pytest.mark.parametrize("block_samples", [1, 640, 1_000, 100_000])
-def test_streaming_gives_the_same_samples(block_samples):
-    data = wav(np.random.default_rng(0).uniform(-0.9, 0.9, 3_003).astype(np.float32), 44_100)
-    chunks = list(iter_speech(data, block_samples=block_samples))
-    np.testing.assert_array_equal(np.concatenate([c.pcm for c in chunks]), decode_audio(data).pcm)
-    assert [c.pts_samples for c in chunks] == list(range(0, len(chunks) * block_samples, block_samples))
-    assert all(len(c.pcm) == block_samples for c in chunks[:-1])
-
-
-def test_streaming_stops_early_without_leaving_the_file_open(tmp_path):
-    path = tmp_path / "speech.wav"
-    path.write_bytes(wav(sine(2.0)))
-    with path.open("rb") as file:
-        chunks = iter_speech(file, block_samples=100)
-        assert len(next(chunks).pcm) == 100
-        chunks.close()
-        assert not file.closed, "a file that the caller opened stays the caller's"
-
-
-def test_empty_blocks_are_refused():
-    with pytest.raises(InvalidInputError, match="block_samples"):
-        next(iter_speech(wav(sine(0.1)), block_samples=0))
-
-
 class Unseekable(io.RawIOBase):
     def __init__(self, data):
         self._data = io.BytesIO(data)
@@ -178,8 +153,6 @@ def test_limits_are_enforced():
     assert decode_audio(three_seconds, AudioLimits(max_seconds=3.0)).duration_s == 3.0
     with pytest.raises(AudioTooLongError, match=r"2\.9 s"):
         decode_audio(three_seconds, AudioLimits(max_seconds=2.9))
-    with pytest.raises(AudioTooLongError):
-        list(iter_speech(three_seconds, AudioLimits(max_seconds=2.9)))
     for source in (three_seconds, io.BytesIO(three_seconds), Unseekable(three_seconds)):
         with pytest.raises(AudioTooLargeError, match="1000 bytes"):
             decode_audio(source, AudioLimits(max_bytes=1_000))
@@ -267,8 +240,6 @@ def test_hostile_input_is_refused_with_a_reason(name, tmp_path, monkeypatch):
     error = caught.value
     assert error.field == "audio" and error.code.startswith("audio_")
     assert "\n" not in str(error) and len(str(error)) < 400
-    with pytest.raises(expected):
-        list(iter_speech(source))
 
 
 HARMLESS = {
