@@ -128,15 +128,15 @@ class Handle:
 
 def test_the_graph_s_replicas_serve_it_without_a_motion_stage() -> None:
     pytest.importorskip("ray.serve")
-    from deployments.config import ModelSettings, RendererSettings, StageSettings
     from deployments.graph.audio_features import AudioFeaturesReplica
     from deployments.graph.renderer import RendererReplica
     from deployments.graph.stages import GraphStages, StageHandles, fetch_info
+    from serve_app.config.settings import AppConfig
 
     async def scene() -> np.ndarray:
-        model = ModelSettings(family="bar", device="cpu")
-        ears = Handle(AudioFeaturesReplica(StageSettings(model=model)))
-        painter = Handle(RendererReplica(RendererSettings(model=model, cache_bytes=2**24)))
+        config = AppConfig.model_validate({"models": {"family": "bar", "device": "cpu"}})
+        ears = Handle(AudioFeaturesReplica(config.stage("audio_features")))
+        painter = Handle(RendererReplica(config.stage("renderer")))
         handles = StageHandles(ears, None, painter, painter)  # type: ignore[arg-type]  # duck-typed
         info = await fetch_info(handles, "bar", 10.0)
         assert (info.hop_frames, info.lookahead_samples) == (4, 640)
