@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAGE = 4096
+RAYLET = b"/raylet/raylet"
 WRITE_BACK_S = 5.0
 """Linux writes dirty pages back so often; of a log that grows, its last page and its inode are then counted anew."""
 METADATA = 16 * PAGE
 """When a file was last read is counted, too, for instance of a module that is imported late; one picture is far more."""
+RAYLET_BYTES_S = 16 * 1024
+"""What the raylet, which is no process of the session, may write of its own in a second (its state, its metrics; 4 KiB in 20 s were
+seen). Spilled objects would stand out: one picture of 360 x 640 pixels is 345,600 bytes, and a session shows 25 a second."""
 
 
 @dataclass(frozen=True)
@@ -25,19 +29,23 @@ class Written:
         counts: Process id -> bytes that it caused to be written to a disk (`write_bytes` of `/proc/PID/io`); memory file systems,
             where Ray keeps its objects, are not counted by the kernel.
         logs: Process id -> log file that it holds open -> size.
+        raylets: Those of the processes that are Ray's own.
     """
 
     at: float
     counts: dict[int, int]
     logs: dict[int, dict[str, int]]
+    raylets: frozenset[int] = frozenset()
 
     def beside_logs(self, later: Written) -> dict[int, int]:
-        """Per process of both, bytes written until `later` less what logs and metadata may have taken; only those above 0."""
+        """Per process of both, bytes written until `later` less what logs, metadata and Ray itself may have taken; above 0."""
         found = {}
         reserve = round(2 + (later.at - self.at) / WRITE_BACK_S) * 2 * PAGE
         for pid in self.counts.keys() & later.counts.keys():
             grown = [size - self.logs.get(pid, {}).get(name, 0) for name, size in later.logs[pid].items()]
             allowed = METADATA + sum(-(-size // PAGE) * PAGE + reserve for size in grown if size > 0)
+            if pid in self.raylets:
+                allowed += round(RAYLET_BYTES_S * (later.at - self.at))
             if (extra := later.counts[pid] - self.counts[pid] - allowed) > 0:
                 found[pid] = extra
         return found
@@ -47,11 +55,14 @@ def written(home: Path) -> Written:
     """Of every replica and the raylet of the cluster whose data folder is `home`."""
     counts: dict[int, int] = {}
     logs: dict[int, dict[str, int]] = {}
+    raylets = set()
     for folder in processes(home):
         with suppress(OSError):  # it ended meanwhile
             files = {target: Path(target).stat().st_size for target, _ in _files(folder) if "/logs/" in target}
             counts[int(folder.name)], logs[int(folder.name)] = counted(folder), files
-    return Written(time.monotonic(), counts, logs)
+            if RAYLET in (folder / "cmdline").read_bytes():
+                raylets.add(int(folder.name))
+    return Written(time.monotonic(), counts, logs, frozenset(raylets))
 
 
 def counted(folder: Path) -> int:
@@ -74,7 +85,7 @@ def processes(home: Path) -> Iterator[Path]:
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             program = (folder / "cmdline").read_bytes()
-            if not (program.startswith(b"ray::ServeReplica:liveanchor") or b"/raylet/raylet" in program):
+            if not (program.startswith(b"ray::ServeReplica:liveanchor") or RAYLET in program):
                 continue
             if str(home) in (folder / "environ").read_bytes().decode(errors="replace"):
                 yield folder

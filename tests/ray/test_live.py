@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -222,20 +221,6 @@ async def no_calls_for(http: httpx.AsyncClient, url: str, seconds: float) -> boo
     before = (await http.get(f"{url}/stats")).json()["stage_calls"]
     await asyncio.sleep(seconds)
     return bool((await http.get(f"{url}/stats")).json()["stage_calls"] == before)
-
-
-def test_the_count_of_written_bytes_sees_a_file(home: Path) -> None:
-    path, before = home / "proof.bin", disk.counted(Path("/proc/self"))
-    path.write_bytes(os.urandom(2**20))
-    counted = disk.counted(Path("/proc/self")) - before
-    path.unlink()
-    if not counted:
-        pytest.skip("the temporary folder is in memory here, whose files the kernel does not count")
-    assert counted >= 2**20
-    log = {1: {"/x/logs/a.log": 100}}
-    quiet, loud = disk.Written(0.0, {1: 0}, log), disk.Written(20.0, {1: 2**20}, {1: {"/x/logs/a.log": 900}})
-    assert quiet.beside_logs(quiet) == {}
-    assert quiet.beside_logs(loud)[1] > 900_000, "a log that grew by 800 bytes does not hide a megabyte"
 
 
 def spilled(home: Path) -> list[Path]:
