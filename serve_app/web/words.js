@@ -44,12 +44,16 @@ function sentence(text) {
 
 const sizes = (text) => text.replace(/\b(\d{6,}) bytes/g, (_, count) => `${(count / 1e6).toFixed(1)} MB`);
 
+/** Fields that a person sets on these pages, where the words about them do not show which one is meant. */
+const NAMED = { seed: "The seed", fps: "Frames per second", chunk_frames: "Frames per piece", name: "The name" };
+
 function ownWords(found) {
   const detail = String(found.detail ?? "");
   if (!found.field) return sentence(detail);
   const prefix = `${found.field}: `;
   const said = (detail.startsWith(prefix) ? detail.slice(prefix.length) : detail).replace(/\s*\(allowed: .*\)$/s, "");
-  return sizes(`${sentence(said)}${found.allowed ? ` Accepted: ${found.allowed}.` : ""}`.trim());
+  const named = NAMED[found.field] ? `${NAMED[found.field]}: ${said}` : said;
+  return sizes(`${sentence(named)}${found.allowed ? ` Accepted: ${found.allowed}.` : ""}`.trim());
 }
 
 /** Title and text of an RFC 9457 document; `found` is empty where something between here and the service answered. */

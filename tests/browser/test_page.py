@@ -501,6 +501,16 @@ def test_an_error_is_brought_into_view_and_has_the_focus(page: Page, tmp_path: P
     page.view(*DESKTOP)
 
 
+def test_a_field_that_is_refused_is_named(page: Page, wav_file: Path) -> None:
+    page.choose_file("#audio", wav_file)
+    page.evaluate("document.querySelector('#seed').value = '-5'")
+    page.click("#make")
+    page.wait("document.querySelector('#video-error').checkVisibility()")
+    assert "The seed: got -5. Accepted: a whole number, 0 to" in text(page, "#video-error")
+    page.wait("document.activeElement.id === 'video-error'")
+    page.events.clear()
+
+
 def in_view(page: Page, selector: str) -> bool:
     """Whether all of an element comes into the window."""
     box = f"document.querySelector({selector!r}).getBoundingClientRect()"
