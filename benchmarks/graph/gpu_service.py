@@ -65,8 +65,21 @@ def shipped_document(family: str, weights: Path | None, port: int, gpus: float) 
 
 
 @contextmanager
-def service(cluster: Cluster, family: str, weights: Path | None, timeout_s: float = START_S) -> Iterator[Service]:
+def service(
+    cluster: Cluster,
+    family: str,
+    weights: Path | None,
+    timeout_s: float = START_S,
+    make: Callable[[int], dict[str, Any]] | None = None,
+) -> Iterator[Service]:
     """The application with one family, ready; gone afterwards.
+
+    Args:
+        cluster: Where.
+        family: Whose stages.
+        weights: Folder with its weights.
+        timeout_s: For its start.
+        make: Port -> the document, where it is not the shipped one.
 
     Raises:
         ServiceFailedError: It does not come up in time.
@@ -74,7 +87,8 @@ def service(cluster: Cluster, family: str, weights: Path | None, timeout_s: floa
     from ray import serve
 
     began = time.monotonic()
-    submit(cluster, shipped_document(family, weights, free_port(), cluster.gpus))
+    port = free_port()
+    submit(cluster, make(port) if make else shipped_document(family, weights, port, cluster.gpus))
     try:
         url = wait_until_running(cluster, timeout_s, lambda text: print(f"  {text}", flush=True))
         yield Service(cluster, url, time.monotonic() - began)
