@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.avatars.portrait import PortraitLimits
-from pipeline.avatars.store import IN_USE_S
+from pipeline.avatars.quota import IN_USE_S
 from pipeline.config import Settings
 from pipeline.media.audio_container import AudioLimits
 

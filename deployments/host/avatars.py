@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from kernels.errors import InvalidInputError
+from pipeline.avatars.quota import AvatarQuota
 from pipeline.avatars.store import AvatarStore, AvatarSummary, avatars_dir
 from pipeline.family import AvatarMaker
 from pipeline.types import Avatar
@@ -14,7 +15,13 @@ from pipeline.types import Avatar
 class Avatars(Protocol):
     """What replicas need of a store; see `pipeline.avatars.store.AvatarStore` for errors."""
 
-    def put(self, avatar: Avatar, rename: bool = True, temporary: bool = False) -> Avatar:
+    def check_room(self, quota: AvatarQuota) -> None:
+        """See whether one more avatar could come in now."""
+        ...
+
+    def put(
+        self, avatar: Avatar, rename: bool = True, temporary: bool = False, quota: AvatarQuota | None = None
+    ) -> Avatar:
         """Store an avatar; with `rename` False one that has a name keeps it, a `temporary` one need not stay."""
         ...
 

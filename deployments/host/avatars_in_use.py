@@ -19,7 +19,7 @@ from pipeline.avatars.manifest import BundleError
 from pipeline.avatars.store import AvatarSummary
 
 BEAT_S: Final = 45.0
-"""Between two notes that a presenter is still in use; see `pipeline.avatars.store.IN_USE_S`."""
+"""Between two notes that a presenter is still in use; see `pipeline.avatars.quota.IN_USE_S`."""
 TIDY_S: Final = 600.0
 """Between two looks for presenters that have expired."""
 
@@ -74,25 +74,19 @@ class AvatarsInUse:
         Raises:
             LiveAnchorError: The store does not answer.
         """
-        try:
-            self.tidy()
-        except BundleError as error:
-            self._not_tended(error)
+        self.try_to_tidy()
         return self._store.list()
 
-    def make_room(self, unused: list[AvatarSummary]) -> None:
-        """Remove temporary presenters, but none that was used since it was listed; one that the disk does not let go stays.
+    def try_to_tidy(self) -> None:
+        """Remove the temporary presenters that have expired; what the disk does not let go is told to the log.
 
         Raises:
             LiveAnchorError: The store does not answer.
         """
-        removed = 0
-        for one in unused:
-            try:
-                removed += one.used_at is not None and self._store.discard(one.avatar_id, one.used_at)
-            except BundleError as error:
-                self._not_tended(error)
-        self._log.info("avatars_made_room", removed=removed)
+        try:
+            self.tidy()
+        except BundleError as error:
+            self._not_tended(error)
 
     async def _tend(self, do: Callable[..., object], *args: str) -> None:
         """In a thread. One presenter that gives trouble must not cost the others their beat, nor one bad moment all later beats."""

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
+from deployments.host.command import Answer
 from deployments.host.event_log import EventLog
 from deployments.host.live_calls import Interrupted, LiveOffer, Spoken, ViewerAnswer
 from deployments.host.live_commands import (
     AddCandidates,
     AddViewer,
     AddViewerCandidates,
-    Answer,
     CloseAudio,
     End,
     Interrupt,

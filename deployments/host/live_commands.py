@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
+from deployments.host.command import Answer, Command
 from deployments.host.live_calls import Interrupted, Spoken, ViewerAnswer
 from kernels.arrays import F32
 
-Answer = TypeVar("Answer")
-
 
 @dataclass(frozen=True)
-class LiveCommand(Generic[Answer]):
+class LiveCommand(Command[Answer]):
     """Base of all commands.
 
     Every command may raise `SessionNotFoundError`, `SessionEndedError` or `SessionLostError`.

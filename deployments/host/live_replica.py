@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any, Final
 
 import structlog
@@ -15,18 +16,20 @@ from deployments.config import SessionHostSettings
 from deployments.graph.direct_call import own_full_name
 from deployments.graph.errors import ReplicaGoneError
 from deployments.graph.handle_calls import translated
+from deployments.graph.stage_facts import StageFacts
 from deployments.graph.stage_worker import replica_id
 from deployments.graph.stages import GraphStages, StageHandles
 from deployments.host.app_actors import pool_of, registry_of
+from deployments.host.command import Answer
+from deployments.host.hosted_avatars import HostedAvatars
 from deployments.host.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
-from deployments.host.live_commands import Answer, LiveCommand
+from deployments.host.live_commands import LiveCommand
 from deployments.host.live_errors import NoCapacityError, SessionNotFoundError
 from deployments.host.live_registry import BEAT_S
 from deployments.host.live_sessions import LiveSessions
 from deployments.host.session_leases import SessionLeases
 from kernels.errors import LiveAnchorError
 from pipeline.stages import StageInfo
-from pipeline.types import Avatar
 from pipeline.webrtc.warm_up import warm_up
 
 REGISTRY: Final = "live_registry"
@@ -38,27 +41,24 @@ class LiveReplica:
 
     Args:
         handles: The stage deployments.
-        settings: Of the session host.
-        stage_info: Asks the stages, once.
-        presenter: Avatar id -> avatar that the stages here can draw; called in a thread.
-        check_fps: Raises InvalidInputError where the stages cannot make a frame rate.
+        facts: What is known of them.
+        avatars: Who may speak.
+        settings: Settings of the session host.
         clock: Monotonic seconds.
     """
 
     def __init__(
         self,
         handles: StageHandles,
+        facts: StageFacts,
+        avatars: HostedAvatars,
         settings: SessionHostSettings,
-        stage_info: Callable[[], Awaitable[StageInfo]],
-        presenter: Callable[[str | None], Avatar],
-        check_fps: Callable[[StageInfo, int], Awaitable[None]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._handles = handles
+        self._facts = facts
+        self._avatars = avatars
         self._settings = settings
-        self._stage_info = stage_info
-        self._presenter = presenter
-        self._check_fps = check_fps
         self._clock = clock
         self._name = own_full_name()
         self._app = str(serve.get_replica_context().app_name)
@@ -68,6 +68,7 @@ class LiveReplica:
         self._pool: Any = None
         self._making = asyncio.Lock()
         self._beating: asyncio.Task[None] | None = None
+        self._warming: set[asyncio.Task[None]] = set()
         self._log = structlog.get_logger("liveanchor.live")
         self._metric_active = metrics.Gauge("liveanchor_live_sessions", description="Live sessions here.")
         self._metric_ended = metrics.Counter(
@@ -82,25 +83,13 @@ class LiveReplica:
         await self._ready()
 
     async def live(self, offer: LiveOffer) -> AsyncGenerator[LiveAnswer | LiveEnded, None]:
-        """One session: its answer first, why it ended last. Cancelling ends the session."""
-        sessions = await self._ready()
-        info = await self._stage_info()
-        await self._check_fps(info, offer.fps)
-        self._leases.begin(offer)
-        try:
-            answer = await sessions.open(offer)
-        except NoCapacityError:
-            self._leases.end(offer.session_id)
-            if offer.last_try:
-                self._metric_refused.inc()
-            raise
-        self._metric_active.set(len(sessions.ids))
-        try:
-            yield answer
-            yield LiveEnded(offer.session_id, await sessions.ended_because(offer.session_id))
-        finally:
-            await sessions.drain(offer.session_id)
-            self._metric_active.set(len(sessions.ids))
+        """Hold one session: its answer first, why it ended last. Cancelling ends the session."""
+        if offer.avatar_id:
+            await asyncio.to_thread(self._avatars.touch, offer.avatar_id)
+        with self._avatars.using(offer.avatar_id):
+            async with aclosing(self._hold(offer)) as items:
+                async for item in items:
+                    yield item
 
     async def handle(self, command: LiveCommand[Answer]) -> Answer:
         """Do what a command asks of a session.
@@ -150,8 +139,32 @@ class LiveReplica:
             tuple(sessions.first_frames_ms()),
         )
 
-    async def warm(self, avatar_id: str | None = None) -> None:
-        """Draw an avatar's idle loop; what goes wrong is told to the log, for nobody waits for it."""
+    def warm_soon(self, avatar_id: str) -> None:
+        """Draw an avatar's idle loop, without anything waiting for it; what goes wrong is told to the log."""
+        warming = asyncio.create_task(self._warm(avatar_id))
+        self._warming.add(warming)
+        warming.add_done_callback(self._warming.discard)
+
+    async def _hold(self, offer: LiveOffer) -> AsyncGenerator[LiveAnswer | LiveEnded, None]:
+        sessions = await self._ready()
+        await self._facts.check_rate(self._settings.session.model_copy(update={"fps": offer.fps}))
+        self._leases.begin(offer)
+        try:
+            answer = await sessions.open(offer)
+        except NoCapacityError:
+            self._leases.end(offer.session_id)
+            if offer.last_try:
+                self._metric_refused.inc()
+            raise
+        self._metric_active.set(len(sessions.ids))
+        try:
+            yield answer
+            yield LiveEnded(offer.session_id, await sessions.ended_because(offer.session_id))
+        finally:
+            await sessions.drain(offer.session_id)
+            self._metric_active.set(len(sessions.ids))
+
+    async def _warm(self, avatar_id: str) -> None:
         try:
             await (await self._ready()).warm(avatar_id)
         except LiveAnchorError as error:
@@ -160,12 +173,12 @@ class LiveReplica:
     async def _ready(self) -> LiveSessions:
         async with self._making:
             if self._sessions is None:
-                info = await self._stage_info()
+                info = await self._facts.info()
                 await warm_up(self._settings.encoder)
                 self._sessions = LiveSessions(
                     self._settings,
                     self._stages_of,
-                    self._presenter,
+                    self._avatars.speaker,
                     self._graph_stages(info, "idle-loops"),
                     clock=self._clock,
                     on_begin=self._began,
@@ -175,7 +188,7 @@ class LiveReplica:
         return self._sessions
 
     async def _stages_of(self, session_id: str) -> GraphStages:
-        return self._leases.serve(session_id, self._graph_stages(await self._stage_info(), session_id))
+        return self._leases.serve(session_id, self._graph_stages(await self._facts.info(), session_id))
 
     def _graph_stages(self, info: StageInfo, session_id: str) -> GraphStages:
         return GraphStages(

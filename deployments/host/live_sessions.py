@@ -11,11 +11,12 @@ from typing import Any, Final
 import structlog
 
 from deployments.config import SessionHostSettings
+from deployments.host.command import Answer
 from deployments.host.headroom import Headroom
 from deployments.host.hosted_session import HostedSession
 from deployments.host.live_avatars import LiveAvatars
 from deployments.host.live_calls import LiveAnswer, LiveOffer, NumberedEvent
-from deployments.host.live_commands import Answer, LiveCommand
+from deployments.host.live_commands import LiveCommand
 from deployments.host.live_errors import SessionEndedError, SessionNotFoundError
 from deployments.host.session_setup import set_up
 from pipeline.live.contracts import EndReason

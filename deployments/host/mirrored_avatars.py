@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +28,8 @@ from pipeline.avatars.manifest import (
     parse_manifest,
     read_manifest,
 )
+from pipeline.avatars.quota import IN_USE_S, AvatarQuota, HeldAvatar, leaving, locked, make_room
 from pipeline.avatars.store import (
-    IN_USE_S,
     STALE_AFTER_S,
     TEMPORARY_FOLDER,
     AvatarNotFoundError,
@@ -72,9 +72,28 @@ class MirroredAvatarStore:
         """Folder of the copies."""
         return self._local_root
 
-    def put(self, avatar: Avatar, rename: bool = True, temporary: bool = False) -> Avatar:
-        """Store here, then upload; the manifest last."""
+    def check_room(self, quota: AvatarQuota) -> None:
+        """See whether one more avatar could come in now; see `AvatarStore.check_room`."""
+        leaving(self._held(), quota, self._wall_clock())
+
+    def put(
+        self, avatar: Avatar, rename: bool = True, temporary: bool = False, quota: AvatarQuota | None = None
+    ) -> Avatar:
+        """Store here, then upload; the manifest last.
+
+        The quota holds among the processes of this machine. An object store has no locks, so machines that put avatars at the same
+        moment may go over it by as many as they are.
+        """
         avatar_id = check_avatar_id(avatar.avatar_id)
+        if quota is None:
+            return self._put(avatar, avatar_id, rename, temporary)
+        self._local_root.mkdir(parents=True, exist_ok=True)
+        with locked(self._local_root):
+            if not any(self._exists(shelf, avatar_id) for shelf in _SHELVES):
+                make_room(self._held, self.discard, quota, self._wall_clock())
+            return self._put(avatar, avatar_id, rename, temporary)
+
+    def _put(self, avatar: Avatar, avatar_id: str, rename: bool, temporary: bool) -> Avatar:
         if temporary:
             if self._exists(_STAYS, avatar_id):
                 return self.get(avatar_id)
@@ -163,6 +182,15 @@ class MirroredAvatarStore:
         """The preview in the local copy."""
         self._ensure_here(avatar_id)
         return self._local.preview(avatar_id)
+
+    def _held(self) -> Sequence[HeldAvatar]:
+        """What every bundle of the remote place takes."""
+        sizes, uses = self._listing()
+        found: dict[str, HeldAvatar] = {}
+        for shelf, avatar_id in sorted(sizes):  # those that stay come first
+            used_at = _last(uses, avatar_id) if shelf else None
+            found.setdefault(avatar_id, HeldAvatar(avatar_id, sizes[shelf, avatar_id], used_at))
+        return list(found.values())
 
     def _remote(self, shelf: str, avatar_id: str, name: str = "") -> str:
         return "/".join(part for part in (self._root, shelf, avatar_id, name) if part)

@@ -14,7 +14,8 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -31,6 +32,7 @@ from pipeline.avatars.manifest import (
     Manifest,
     read_manifest,
 )
+from pipeline.avatars.quota import AvatarQuota, HeldAvatar, leaving, locked, make_room
 from pipeline.bounded_cache import BoundedCache
 from pipeline.types import Avatar
 
@@ -38,8 +40,6 @@ DEFAULT_CACHE_BYTES: Final = 256 * 2**20
 STALE_AFTER_S: Final = 3600.0
 """Age at which a half-written or half-deleted folder is taken for the leftover of a dead process."""
 TEMPORARY_FOLDER: Final = "temporary"
-IN_USE_S: Final = 180.0
-"""A temporary avatar that was used so short a time ago counts as in use: work with one says so more often than that."""
 _TRASH_PREFIX: Final = ".old-"
 T = TypeVar("T")
 _ID: Final = re.compile(f"[0-9a-f]{{{ID_DIGITS}}}")
@@ -116,7 +116,17 @@ class AvatarStore:
         """Bytes of the arrays held by the cache now."""
         return self._cache.bytes_held
 
-    def put(self, avatar: Avatar, rename: bool = True, temporary: bool = False) -> Avatar:
+    def check_room(self, quota: AvatarQuota) -> None:
+        """See whether one more avatar could come in now, without making room for it.
+
+        Raises:
+            AvatarsFullError: It could not.
+        """
+        leaving(self._held(), quota, self._wall_clock())
+
+    def put(
+        self, avatar: Avatar, rename: bool = True, temporary: bool = False, quota: AvatarQuota | None = None
+    ) -> Avatar:
         """Store an avatar; when its content is already here only a new, non-empty name is taken over.
 
         Args:
@@ -124,15 +134,28 @@ class AvatarStore:
             rename: False: an avatar that has a name here keeps it.
             temporary: It need not stay for ever. One that is here to stay already does so; a temporary one that is put without
                 this stays from then on.
+            quota: Bounds that hold whatever other threads and processes put meanwhile; temporary avatars that nobody uses make
+                room. An avatar that is here already needs none.
 
         Returns:
             The stored avatar, memory-mapped.
 
         Raises:
+            AvatarsFullError: The quota does not allow one more.
             ShapeError: An array has the wrong shape or type.
             BundleError: The id is not the content's, the disk refuses, or the bundle that is already there is damaged.
         """
-        folder = self._root / check_avatar_id(avatar.avatar_id)
+        check_avatar_id(avatar.avatar_id)
+        if quota is None:
+            return self._put(avatar, rename, temporary)
+        _make_folder(self._root)
+        with locked(self._root):
+            if not any((place / avatar.avatar_id).is_dir() for place in (self._root, self._temporary)):
+                make_room(self._held, self.discard, quota, self._wall_clock())
+            return self._put(avatar, rename, temporary)
+
+    def _put(self, avatar: Avatar, rename: bool, temporary: bool) -> Avatar:
+        folder = self._root / avatar.avatar_id
         stays = folder.is_dir()
         if temporary and not stays:
             folder = self._temporary / avatar.avatar_id
@@ -264,6 +287,16 @@ class AvatarStore:
         """
         return self._read(avatar_id, _preview)
 
+    def _held(self) -> Sequence[HeldAvatar]:
+        """What every bundle takes, damaged ones and those of other versions included."""
+        found: dict[str, HeldAvatar] = {}
+        for folder in (*self._bundles(self._temporary), *self._bundles(self._root)):  # in this order none is missed
+            with suppress(FileNotFoundError, NotADirectoryError):  # just deleted
+                used_at = folder.stat().st_mtime if folder.parent == self._temporary else None
+                size_bytes = sum(file.stat().st_size for file in folder.iterdir())
+                found[folder.name] = HeldAvatar(folder.name, size_bytes, used_at)
+        return list(found.values())
+
     def _read(self, avatar_id: str, read: Callable[[Path], T]) -> T:
         folder = self._existing(avatar_id)
         try:
@@ -321,11 +354,15 @@ class AvatarStore:
 
 def _write(avatar: Avatar, folder: Path) -> None:
     """`write_bundle`, after its parent has been made."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BundleStorageError(str(folder.parent), f"cannot be made ({error.strerror})") from error
+    _make_folder(folder.parent)
     write_bundle(avatar, folder)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BundleStorageError(str(folder), f"cannot be made ({error.strerror})") from error
 
 
 def _preview(folder: Path) -> bytes:

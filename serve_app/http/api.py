@@ -50,7 +50,7 @@ def create_api(
         live: Holds live sessions.
         settings: What callers may ask for.
         mirror: Another exporter of metrics.
-        wall_clock: Seconds since the epoch, for the expiry of results and the use of presenters.
+        wall_clock: Seconds since the epoch, for the expiry of results.
     """
     metrics = HttpMetrics(mirror)
     services = Services(
@@ -62,7 +62,6 @@ def create_api(
         gate=JobGate(settings.limits.max_jobs),
         budget=UploadBudget(settings.limits.max_buffered_bytes),
         metrics=metrics,
-        wall_clock=wall_clock,
     )
     api = FastAPI(
         title="LiveAnchor",

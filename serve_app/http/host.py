@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from deployments.graph.calls import StageStats
+from deployments.host.avatar_commands import AvatarCommand
+from deployments.host.command import Answer
 from deployments.host.jobs import FileJob, HostStats, JobEvent, JobProgress
-from pipeline.avatars.store import AvatarSummary
 
 
 class Host(Protocol):
@@ -21,30 +22,8 @@ class Host(Protocol):
         """Pictures done and in all; None for a job that nobody works on."""
         ...
 
-    async def register_avatar(
-        self, data: bytes, name: str, rename: bool = True, temporary: bool = False
-    ) -> AvatarSummary:
-        """Make a presenter of a portrait or a short video; with `rename` False a presenter that has a name keeps it."""
-        ...
-
-    async def list_avatars(self) -> list[AvatarSummary]:
-        """All presenters that have not expired."""
-        ...
-
-    async def get_avatar(self, avatar_id: str) -> AvatarSummary:
-        """One presenter; the default presenter for an empty id."""
-        ...
-
-    async def avatar_preview(self, avatar_id: str) -> bytes:
-        """A JPEG of at most 512 pixels a side."""
-        ...
-
-    async def delete_avatar(self, avatar_id: str) -> None:
-        """Remove a presenter."""
-        ...
-
-    async def make_room(self, unused: list[AvatarSummary]) -> None:
-        """Remove temporary presenters, but none that was used since it was listed."""
+    async def handle(self, command: AvatarCommand[Answer]) -> Answer:
+        """Do what a command asks of the presenters. Raises LiveAnchorError, as the command says."""
         ...
 
     async def ready(self) -> None:

@@ -18,8 +18,9 @@ from deployments.graph.errors import (
     StageOverloadedError,
 )
 from deployments.graph.handle_calls import answer_of, answers_of_all, give_up, translated
+from deployments.host.avatar_commands import AvatarCommand
+from deployments.host.command import Answer
 from deployments.host.jobs import FileJob, HostStats, JobBytes, JobEvent, JobProgress
-from pipeline.avatars.store import AvatarSummary
 
 STAGE: Final = "session_host"
 READY_S: Final = 5.0
@@ -76,35 +77,10 @@ class RayHost:
             raise NotReadyError("a session host does not answer") from error
         return next((one.active_jobs[job_id] for one in stats if job_id in one.active_jobs), None)
 
-    async def register_avatar(
-        self, data: bytes, name: str, rename: bool = True, temporary: bool = False
-    ) -> AvatarSummary:
-        """See `Host`."""
-        summary: AvatarSummary = await self._call("register_avatar", data, name, rename, temporary)
-        return summary
-
-    async def list_avatars(self) -> list[AvatarSummary]:
-        """See `Host`."""
-        found: list[AvatarSummary] = await self._call("list_avatars")
-        return found
-
-    async def get_avatar(self, avatar_id: str) -> AvatarSummary:
-        """See `Host`."""
-        summary: AvatarSummary = await self._call("get_avatar", avatar_id)
-        return summary
-
-    async def avatar_preview(self, avatar_id: str) -> bytes:
-        """See `Host`."""
-        picture: bytes = await self._call("avatar_preview", avatar_id)
-        return picture
-
-    async def delete_avatar(self, avatar_id: str) -> None:
-        """See `Host`."""
-        await self._call("delete_avatar", avatar_id)
-
-    async def make_room(self, unused: list[AvatarSummary]) -> None:
-        """See `Host`."""
-        await self._call("make_room", unused)
+    async def handle(self, command: AvatarCommand[Answer]) -> Answer:
+        """Hand a command to any host."""
+        answer: Answer = await self._call("handle", command)
+        return answer
 
     async def ready(self) -> None:
         """See `Host`."""

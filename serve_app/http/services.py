@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import AbstractContextManager, aclosing, contextmanager
 from dataclasses import dataclass, field
 
@@ -14,16 +13,17 @@ from starlette.requests import Request
 
 from deployments.graph.errors import StageLostError
 from deployments.graph.payload import Payload
+from deployments.host.avatar_commands import RegisterAvatar
 from deployments.host.counted import counted
 from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobStarted
-from pipeline.avatars.store import IN_USE_S, AvatarSummary
+from pipeline.avatars.quota import AvatarQuota
+from pipeline.avatars.store import AvatarSummary
 from pipeline.media.results_store import ResultsStore
 from serve_app.http.capacity import Hold, JobGate, UploadBudget
 from serve_app.http.files.fields import JobForm
 from serve_app.http.files.file_buffer import FileBuffer
 from serve_app.http.host import Host
 from serve_app.http.metrics import HttpMetrics
-from serve_app.http.problems.errors import AvatarsFullError
 from serve_app.http.settings import ApiSettings
 
 
@@ -38,7 +38,6 @@ class Services:
         gate: Jobs at once.
         budget: Bytes of uploads at once.
         metrics: Counts.
-        wall_clock: Seconds since the epoch.
         arrivals: Ids of jobs that this process has not handed on yet.
     """
 
@@ -48,7 +47,6 @@ class Services:
     gate: JobGate
     budget: UploadBudget
     metrics: HttpMetrics
-    wall_clock: Callable[[], float] = time.time
     arrivals: Counter[str] = field(default_factory=Counter)
 
     @contextmanager
@@ -84,9 +82,7 @@ class Services:
         return counted(self.arrivals, job_id)
 
     async def register(self, data: bytes, name: str, file_name: str = "", temporary: bool = False) -> AvatarSummary:
-        """Make a presenter, where there is room for one more (requests at the same moment may go over by as many as they are).
-
-        Where there is none, temporary presenters that nobody uses make some, the longest unused first.
+        """Make a presenter, where there is room for one more; temporary presenters that nobody uses make some.
 
         Args:
             data: The portrait.
@@ -95,23 +91,12 @@ class Services:
             temporary: It need not stay, unless it does already.
 
         Raises:
-            AvatarsFullError: There is not.
+            AvatarsFullError: There is no room.
             PortraitError: The portrait is of no use.
         """
-        found, settings = await self.host.list_avatars(), self.settings
-        count, size_bytes = len(found), sum(one.size_bytes for one in found)
-        unused = _unused(found, self.wall_clock() - IN_USE_S)
-        leaving: list[AvatarSummary] = []
-        while count >= settings.limits.max_avatars or size_bytes >= settings.limits.max_avatars_bytes:
-            if len(leaving) == len(unused):
-                full = count >= settings.limits.max_avatars
-                what = f"{count} presenters are registered" if full else f"presenters fill {size_bytes} bytes"
-                raise AvatarsFullError(what)
-            leaving.append(unused[len(leaving)])
-            count, size_bytes = count - 1, size_bytes - leaving[-1].size_bytes
-        if leaving:
-            await self.host.make_room(leaving)
-        return await self.host.register_avatar(data, name or file_name, rename=bool(name), temporary=temporary)
+        limits = self.settings.limits
+        quota = AvatarQuota(limits.max_avatars, limits.max_avatars_bytes)
+        return await self.host.handle(RegisterAvatar(data, name or file_name, bool(name), temporary, quota))
 
     async def job_of(self, form: JobForm, job_id: str) -> FileJob:
         """The form as a job; a portrait becomes a temporary presenter first.
@@ -138,12 +123,6 @@ class StartedJob:
     facts: JobStarted
     size_bytes: int
     pieces: AsyncGenerator[bytes, None]
-
-
-def _unused(found: list[AvatarSummary], before: float) -> list[AvatarSummary]:
-    """The temporary presenters that were last used before some second since the epoch, the longest unused first."""
-    dated = sorted((one.used_at, one.avatar_id, one) for one in found if one.used_at is not None)
-    return [one for used_at, _, one in dated if used_at < before]
 
 
 def new_job_id(request: Request, request_id: str) -> str:

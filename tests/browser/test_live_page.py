@@ -28,12 +28,13 @@ from deployments.host.live_errors import (
 )
 from engines.face.mesh import FaceTracker
 from engines.weights.errors import WeightsDownloadError
+from pipeline.avatars.quota import AvatarsFullError
 from pipeline.avatars.store import AvatarNotFoundError
 from pipeline.live.contracts import EndReason
 from pipeline.live.speech_queue import QueueFullError
 from pipeline.mini.registration import make_avatar
 from pipeline.webrtc.errors import NoCommonCodecError
-from serve_app.http.problems.errors import AvatarsFullError, BodyTooLargeError, BusyError, UploadTooSlowError
+from serve_app.http.problems.errors import BodyTooLargeError, BusyError, UploadTooSlowError
 from serve_app.http.problems.translate import problem_response
 from tests.browser.cdp import Page
 from tests.browser.conftest import speech

@@ -10,7 +10,6 @@ import wave
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,15 @@ from fastapi import FastAPI
 from deployments.config import SessionHostSettings
 from deployments.graph.calls import Distribution, StageStats
 from deployments.graph.errors import NotReadyError
+from deployments.host.avatar_commands import AvatarCommand
 from deployments.host.avatars_in_use import AvatarsInUse
+from deployments.host.command import Answer
 from deployments.host.file_job import prepare_job, run_job
+from deployments.host.hosted_avatars import HostedAvatars
 from deployments.host.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
 from deployments.limits import LimitSettings
 from deployments.stores import StoreSettings
-from pipeline.avatars.store import AvatarStore, AvatarSummary
+from pipeline.avatars.store import AvatarStore
 from pipeline.config import EncoderSettings
 from pipeline.live.settings import LiveSettings
 from pipeline.mini.registration import make_avatar, register_bytes
@@ -115,6 +117,9 @@ class InProcessHost:
         self.settings = settings or SessionHostSettings(encoder=EncoderSettings(prefer="x264", file_preset="ultrafast"))
         self.in_use = AvatarsInUse(self.store, self.settings.limits.temporary_avatar_ttl_s)
         self.ended: Counter[str] = Counter()
+        self.avatars = HostedAvatars(
+            self.store, self.in_use, self._register, lambda: self.store.get(self.default.avatar_id), "mini"
+        )
         self.registered: list[tuple[bytes, str]] = []
         self.register: Callable[[bytes, str], Avatar] = lambda data, name: register_bytes(data, NoFaces(), name)  # type: ignore[arg-type]
         self.is_ready = True
@@ -128,8 +133,8 @@ class InProcessHost:
         try:
             if self.failure is not None:
                 raise self.failure
-            with self.in_use.using(job.avatar_id):
-                prepared = await asyncio.to_thread(prepare_job, job, self._speaker, self.settings)
+            with self.avatars.using(job.avatar_id):
+                prepared = await asyncio.to_thread(prepare_job, job, self.avatars.speaker, self.settings)
                 events = run_job(prepared, StageMeter(self.stages), self.settings.encoder, {})
                 async with aclosing(events):
                     async for event in events:
@@ -147,27 +152,8 @@ class InProcessHost:
     async def progress(self, job_id: str) -> JobProgress | None:
         return self.jobs.get(job_id)
 
-    async def register_avatar(
-        self, data: bytes, name: str, rename: bool = True, temporary: bool = False
-    ) -> AvatarSummary:
-        self.registered.append((data, name))
-        return _summary(await asyncio.to_thread(lambda: self.store.put(self.register(data, name), rename, temporary)))
-
-    async def list_avatars(self) -> list[AvatarSummary]:
-        return self.in_use.listed()
-
-    async def get_avatar(self, avatar_id: str) -> AvatarSummary:
-        found = _summary(self._presenter(avatar_id or None))
-        return replace(found, used_at=self.store.used_at(found.avatar_id))
-
-    async def avatar_preview(self, avatar_id: str) -> bytes:
-        return self.store.preview(avatar_id)
-
-    async def delete_avatar(self, avatar_id: str) -> None:
-        self.store.delete(avatar_id)
-
-    async def make_room(self, unused: list[AvatarSummary]) -> None:
-        self.in_use.make_room(unused)
+    async def handle(self, command: AvatarCommand[Answer]) -> Answer:
+        return await self.avatars.handle(command)
 
     async def ready(self) -> None:
         if not self.is_ready:
@@ -181,18 +167,9 @@ class InProcessHost:
         waits = Distribution((10.0, 100.0), (1, 1, 0), 60.5)
         return [StageStats("renderer", "r-1", 3, 2, 2, 24, 0, {"cancelled": 1}, wait_ms=waits)]
 
-    def _speaker(self, avatar_id: str | None) -> Avatar:
-        if avatar_id:
-            self.store.touch(avatar_id)
-        return self._presenter(avatar_id)
-
-    def _presenter(self, avatar_id: str | None) -> Avatar:
-        return self.store.get(avatar_id or self.default.avatar_id)
-
-
-def _summary(avatar: Avatar) -> AvatarSummary:
-    height, width = avatar.canvas_rgb.shape[:2]
-    return AvatarSummary(avatar.avatar_id, avatar.name, avatar.family, width, height)
+    def _register(self, data: bytes, name: str) -> Avatar:
+        self.registered.append((data, name))
+        return self.register(data, name)
 
 
 class Served:

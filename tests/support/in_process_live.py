@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 
 from deployments.config import SessionHostSettings
+from deployments.host.command import Answer
 from deployments.host.live_calls import LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent
-from deployments.host.live_commands import Answer, LiveCommand
+from deployments.host.live_commands import LiveCommand
 from deployments.host.live_sessions import LiveSessions
 from deployments.host.token_pool import PoolStats
 from pipeline.stages import Stages

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field
 
+from deployments.host.avatar_commands import DeleteAvatar, GetAvatar, ListAvatars, ReadPreview
 from kernels.errors import InvalidInputError
 from pipeline.avatars.name import clean_name
 from pipeline.avatars.store import AvatarNotFoundError, AvatarSummary, check_avatar_id
@@ -62,7 +63,7 @@ def avatar_routes(services: Services) -> APIRouter:
         return _answer(summary, is_default, ttl_s)
 
     async def answer_of(summary: AvatarSummary) -> AvatarAnswer:
-        return answer(summary, summary.avatar_id == (await host.get_avatar("")).avatar_id)
+        return answer(summary, summary.avatar_id == (await host.handle(GetAvatar(""))).avatar_id)
 
     @router.post(
         "",
@@ -95,15 +96,15 @@ def avatar_routes(services: Services) -> APIRouter:
     @router.get("", summary="All presenters", responses=problems(500, 503))
     async def avatars() -> AvatarList:
         """The default presenter comes first. Temporary ones are among them."""
-        default = await host.get_avatar("")
-        found = [one for one in await host.list_avatars() if one.avatar_id != default.avatar_id]
+        default = await host.handle(GetAvatar(""))
+        found = [one for one in await host.handle(ListAvatars()) if one.avatar_id != default.avatar_id]
         return AvatarList(avatars=[answer(default, is_default=True), *map(answer, found)])
 
     @router.head("/{avatar_id}", include_in_schema=False)
     @router.get("/{avatar_id}", summary="One presenter", responses=problems(404, "avatar_bundle_schema", 500, 503))
     async def avatar(avatar_id: AvatarId) -> AvatarAnswer:
         """What is known about a presenter."""
-        return await answer_of(await host.get_avatar(_known_form(avatar_id)))
+        return await answer_of(await host.handle(GetAvatar(_known_form(avatar_id))))
 
     @router.head("/{avatar_id}/preview.jpg", include_in_schema=False)
     @router.get(
@@ -116,7 +117,7 @@ def avatar_routes(services: Services) -> APIRouter:
         """A JPEG of at most 512 pixels a side. It never changes."""
         checked = _known_form(avatar_id)
         headers = {"ETag": f'"{checked}"', "Cache-Control": "private, max-age=86400"}
-        data = await host.avatar_preview(checked)
+        data = await host.handle(ReadPreview(checked))
         if names_tag(request.headers.get("if-none-match"), headers["ETag"]):
             return Response(status_code=304, headers=headers)
         return Response(data, media_type="image/jpeg", headers=headers)
@@ -124,7 +125,7 @@ def avatar_routes(services: Services) -> APIRouter:
     @router.delete("/{avatar_id}", status_code=204, summary="Remove a presenter", responses=problems(404, 500, 503))
     async def delete(avatar_id: AvatarId) -> None:
         """Jobs that already use it finish. The default presenter comes back when it is needed."""
-        await host.delete_avatar(_known_form(avatar_id))
+        await host.handle(DeleteAvatar(_known_form(avatar_id)))
 
     return router
 

@@ -15,8 +15,9 @@ from deployments.graph.direct_call import DirectCall
 from deployments.graph.errors import DeadlineExceededError, NotReadyError, ReplicaGoneError, StageLostError
 from deployments.graph.handle_calls import answer_of, answers_of_all, give_up, translated
 from deployments.host.app_actors import pool_of
+from deployments.host.command import Answer
 from deployments.host.live_calls import LiveAnswer, LiveHostStats, LiveOffer, NumberedEvent
-from deployments.host.live_commands import Answer, LiveCommand
+from deployments.host.live_commands import LiveCommand
 from deployments.host.live_errors import NoCapacityError, SessionLostError
 from deployments.host.token_pool import Lease, PoolStats
 from kernels.errors import LiveAnchorError

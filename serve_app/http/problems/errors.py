@@ -81,24 +81,6 @@ class RangeError(InvalidInputError):
         self.size = size
 
 
-class AvatarsFullError(LiveAnchorError):
-    """As many presenters are registered as the operator allows.
-
-    Args:
-        what: Of which there is as much as there may be.
-    """
-
-    code = "avatars_full"
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
-
-    def __str__(self) -> str:
-        """One line with the limit."""
-        return f"{self.what}, the most that there may be"
-
-
 class BusyError(LiveAnchorError):
     """This server has as much work as it takes.
 

@@ -19,7 +19,8 @@ from deployments.host.avatars_in_use import BEAT_S, TIDY_S, AvatarsInUse
 from deployments.host.mirrored_avatars import MirroredAvatarStore
 from pipeline.avatars import store as avatar_store
 from pipeline.avatars.manifest import BundleError
-from pipeline.avatars.store import IN_USE_S, STALE_AFTER_S, TEMPORARY_FOLDER, AvatarNotFoundError, AvatarStore
+from pipeline.avatars.quota import IN_USE_S
+from pipeline.avatars.store import STALE_AFTER_S, TEMPORARY_FOLDER, AvatarNotFoundError, AvatarStore
 from pipeline.store_error import StoreUnreachableError
 from pipeline.types import Avatar
 from tests.support.http_server import small_avatar
@@ -440,23 +441,6 @@ def test_a_list_shows_what_the_disk_does_not_let_go(tmp_path: Path, monkeypatch:
     with structlog.testing.capture_logs() as logs:
         assert [one.avatar_id for one in AvatarsInUse(store, 400.0).listed()] == [avatar_id]
     assert "Permission denied" in logs[0]["reason"]
-
-
-def test_room_is_made_although_the_disk_does_not_let_one_go(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store: Any = AvatarStore(tmp_path, wall_clock=clock)
-    kept, gone = (store.put(guest(shade), temporary=True).avatar_id for shade in (100, 101))
-    discard = store.discard
-
-    def refuse(avatar_id: str, used_at: float) -> bool:
-        if avatar_id == kept:
-            raise BundleError(str(tmp_path), "cannot be removed (Permission denied)")
-        return bool(discard(avatar_id, used_at))
-
-    monkeypatch.setattr(store, "discard", refuse)
-    AvatarsInUse(store, 400.0).make_room(sorted(store.list(), key=lambda one: one.avatar_id != kept))
-    assert ids(store) == {kept} != {gone}
 
 
 def test_zero_is_never(tmp_path: Path, clock: Clock) -> None:

@@ -18,6 +18,7 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
 from deployments.graph.errors import NotReadyError, StageLostError, StageOverloadedError
 from deployments.graph.session_cost import StageCost
+from deployments.host.avatar_commands import ListAvatars, RegisterAvatar
 from deployments.host.live_calls import LiveHostStats, LiveOffer
 from deployments.host.live_commands import End
 from deployments.host.live_errors import NoCapacityError
@@ -150,8 +151,8 @@ def refused(handle: Any, call: Callable[[Any, Any], Coroutine[Any, Any, object]]
 
 
 CALLS: list[Callable[[Any, Any], Coroutine[Any, Any, object]]] = [
-    lambda files, live: files.list_avatars(),
-    lambda files, live: files.register_avatar(b"x", "name"),
+    lambda files, live: files.handle(ListAvatars()),
+    lambda files, live: files.handle(RegisterAvatar(b"x", "name")),
     lambda files, live: live.offer(OFFER),
     lambda files, live: live.live_stats(),
     lambda files, live: live.handle(End("a" * 32)),

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.avatars.store import IN_USE_S
+from pipeline.avatars.quota import IN_USE_S
 from serve_app.http.api import create_api
 from tests.support.http_server import InProcessHost, Served, api_settings, assert_problem, running, small_avatar, wav
 
@@ -136,24 +136,6 @@ def test_the_longest_unused_goes_first_and_none_in_use(tmp_path: Path, clock: Cl
         assert set(listed(one)) == {one.host.default.avatar_id, first, third}
         assert_problem(speak(one, portrait=103), 507, "avatars_full")
         assert_problem(one.client.post("/avatars", files={"file": b"103"}), 507, "avatars_full")
-
-
-def test_one_that_is_used_while_room_is_made_stays(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The store may then hold one more than it should; that is better than a job without its presenter."""
-    with kiosk(tmp_path, clock, max_avatars=2) as one:
-        first = guest(one, 100)
-        clock.now += IN_USE_S + 1
-        make_room = one.host.in_use.make_room
-
-        def meanwhile(unused: Any) -> None:
-            one.host.store.touch(first)
-            make_room(unused)
-
-        monkeypatch.setattr(one.host.in_use, "make_room", meanwhile)
-        second = guest(one, 101)
-        assert {first, second} < set(listed(one))
 
 
 def test_room_in_bytes_is_made_too(tmp_path: Path, clock: Clock) -> None:

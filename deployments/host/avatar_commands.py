@@ -1,0 +1,71 @@
+"""What is asked of the avatars of the cluster, as values; the type of a command says what the answer is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deployments.host.command import Answer, Command
+from pipeline.avatars.quota import AvatarQuota
+from pipeline.avatars.store import AvatarSummary
+
+
+@dataclass(frozen=True)
+class AvatarCommand(Command[Answer]):
+    """Base of all commands; any host does any of them."""
+
+
+@dataclass(frozen=True)
+class RegisterAvatar(AvatarCommand[AvatarSummary]):
+    """Make a presenter of a portrait or a short video and store it. Raises PortraitError, AvatarsFullError.
+
+    Attributes:
+        data: Bytes of the picture or video.
+        name: Name for people; may be empty.
+        rename: Whether a presenter that has a name takes this one over.
+        temporary: Whether it need not stay, as for a job that is about to come.
+        quota: Bounds on all presenters; None for no bounds.
+    """
+
+    data: bytes
+    name: str
+    rename: bool = True
+    temporary: bool = False
+    quota: AvatarQuota | None = None
+
+
+@dataclass(frozen=True)
+class ListAvatars(AvatarCommand[list[AvatarSummary]]):
+    """List all presenters that have not expired."""
+
+
+@dataclass(frozen=True)
+class GetAvatar(AvatarCommand[AvatarSummary]):
+    """Describe one presenter. Raises AvatarNotFoundError.
+
+    Attributes:
+        avatar_id: Its id; empty for the default presenter.
+    """
+
+    avatar_id: str
+
+
+@dataclass(frozen=True)
+class ReadPreview(AvatarCommand[bytes]):
+    """Read a JPEG of at most 512 pixels a side. Raises AvatarNotFoundError.
+
+    Attributes:
+        avatar_id: Id of the presenter.
+    """
+
+    avatar_id: str
+
+
+@dataclass(frozen=True)
+class DeleteAvatar(AvatarCommand[None]):
+    """Remove a presenter; jobs that already use it finish. Raises AvatarNotFoundError.
+
+    Attributes:
+        avatar_id: Id of the presenter.
+    """
+
+    avatar_id: str
