@@ -52,7 +52,7 @@ def prepare_job(job: FileJob, presenter: Callable[[str | None], Avatar], setting
     """
     limits = settings.limits.of_audio()
     avatar = presenter(job.avatar_id)
-    decoded = decode_audio(job.audio.view, limits)
+    decoded = decode_audio(job.audio.view, limits, normalise=job.normalise)
     job.audio.release()
     return PreparedJob(job, decoded, avatar)
 

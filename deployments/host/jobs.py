@@ -22,6 +22,7 @@ class FileJob:
         settings: Chunking, frame rate, colour.
         seed: Head motion and blinks are a function of it.
         stream: True: a fragmented mp4, playable while it is made. False: a finished file (index in front).
+        normalise: Bring the voice to -23 LUFS; otherwise its level stays what it was.
     """
 
     job_id: str
@@ -30,6 +31,7 @@ class FileJob:
     settings: SessionSettings
     seed: int = 0
     stream: bool = False
+    normalise: bool = False
 
 
 @dataclass(frozen=True)

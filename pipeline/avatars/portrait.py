@@ -10,26 +10,39 @@ import io
 import struct
 import zlib
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kernels.arrays import U8
+from pipeline.avatars.colour import needs_conversion, to_srgb
 from pipeline.avatars.portrait_errors import PortraitError
-from pipeline.avatars.portrait_header import claimed_size, sniff
+from pipeline.avatars.portrait_header import claimed_colour, claimed_size, sniff
 
 if TYPE_CHECKING:
     from PIL import Image
 
 
-_READERS: Final = ("JPEG", "PNG", "WEBP")
-ALLOWED_FORMATS: Final = "JPEG, PNG or WebP, or a short video (MP4, MOV, WebM)"
+_READERS: Final = {"JPEG": "JPEG", "PNG": "PNG", "WEBP": "WEBP", "AVIF": "AVIF", "HEIC": "HEIF"}
+"""Kind of file -> Pillow's name of its reader."""
+ALLOWED_FORMATS: Final = "JPEG, PNG, WebP, HEIC or AVIF, or a short video (MP4, MOV, WebM)"
 STUDIO_GREY: Final = (186, 186, 186)
 """Transparent pixels become this, sRGB."""
 ENOUGH_PX: Final = 1920
 """Longer side of the largest canvas: reducing never goes below it."""
 _EXIF_ORIENTATION: Final = 0x0112
-_DECODE_ERRORS: Final = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, IndexError, TypeError)
+_DECODE_ERRORS: Final = (
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    struct.error,
+    zlib.error,
+    IndexError,
+    TypeError,
+)
 """What Pillow's readers raise on damaged files."""
 
 
@@ -46,10 +59,11 @@ DEFAULT_LIMITS: Final = PortraitLimits()
 
 
 def decode_portrait(data: bytes, limits: PortraitLimits = DEFAULT_LIMITS) -> U8:
-    """Decode a JPEG, PNG or WebP picture.
+    """Decode a JPEG, PNG, WebP, HEIC or AVIF picture.
 
-    EXIF rotation is applied, an embedded colour profile is converted to sRGB (CMYK too), alpha is composited over a studio
-    grey, grey and 16-bit pictures become 8-bit RGB.
+    EXIF rotation (or HEIF's own) is applied, an embedded colour profile is converted to sRGB (CMYK too), and so are colours that
+    are named by numbers (BT.2020, PQ, HLG, Display P3); alpha is composited over a studio grey, grey and 16-bit pictures become
+    8-bit RGB.
 
     Args:
         data: The file.
@@ -66,24 +80,36 @@ def decode_portrait(data: bytes, limits: PortraitLimits = DEFAULT_LIMITS) -> U8:
 
     _check_bytes(data, limits)
     kind = _check_kind(data, limits)
+    if kind == "HEIC":
+        _register_heif()
     try:
-        image: Image.Image = Image.open(io.BytesIO(data), formats=[kind])
+        image: Image.Image = Image.open(io.BytesIO(data), formats=[_READERS[kind]])
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:  # two headers that disagree
         raise _too_many_pixels("far too many pixels", limits) from error
     except _DECODE_ERRORS as error:
         raise _unreadable(kind, str(error)) from error
     _check_size(image.width, image.height, limits)
     try:
-        if kind != "JPEG" and getattr(image, "n_frames", 1) > 1:
+        if kind not in ("JPEG", "HEIC") and getattr(image, "n_frames", 1) > 1:
             raise PortraitError(
                 "portrait_animated", f"an animated {kind}", "a still picture", "the picture is animated; send one still"
             )
         if kind == "JPEG" and _factor(image) > 1:
             image.draft(image.mode, (image.width // _factor(image), image.height // _factor(image)))
         image.load()  # first: reading EXIF would load too, and swallow the error
-        return _upright(_to_rgb(image), _orientation(image))
+        rgb, orientation = _to_rgb(image), _orientation(image)
+        colour = claimed_colour(data) if kind in ("HEIC", "AVIF") and not image.info.get("icc_profile") else None
+        return _upright(to_srgb(rgb, *colour) if colour is not None and needs_conversion(*colour) else rgb, orientation)
     except _DECODE_ERRORS as error:
         raise _unreadable(kind, str(error)) from error
+
+
+@cache
+def _register_heif() -> None:
+    """Teach Pillow HEIF, once; here, so that importing pipeline stays light."""
+    import pillow_heif
+
+    pillow_heif.register_heif_opener()
 
 
 def _check_bytes(data: bytes, limits: PortraitLimits) -> None:
@@ -106,9 +132,8 @@ def _check_kind(data: bytes, limits: PortraitLimits) -> str:
     if kind in ("text", "unknown"):
         got = "a text file" if kind == "text" else "no known kind of picture"
         raise PortraitError("portrait_unreadable", got, ALLOWED_FORMATS, f"the file is {got}, whatever its name says")
-    advice = "export it as JPEG" if kind in ("HEIC", "AVIF") else "convert it"
     raise PortraitError(
-        "portrait_unsupported", kind, ALLOWED_FORMATS, f"{kind} is not supported as a picture; {advice}"
+        "portrait_unsupported", kind, ALLOWED_FORMATS, f"{kind} is not supported as a picture; convert it"
     )
 
 

@@ -26,7 +26,10 @@ VIDEO_KINDS: Final = ("MP4", "MKV")
 """Kinds of file that `sniff` tells and that hold moving pictures."""
 _HEIF_BRANDS: Final = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
 _AVIF_BRANDS: Final = {b"avif", b"avis"}
+_BRANDS_END: Final = 64
 _TEXT_SAMPLE: Final = 512
+_META_BYTES: Final = 1 << 20
+"""Where a HEIF or AVIF file has its properties; what lies behind is picture data."""
 _JPEG_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """Start-of-frame markers; C4, C8 and CC are tables and extensions."""
 _JPEG_BARE: Final = frozenset({0x00, 0x01, 0xFF, *range(0xD0, 0xD9)})
@@ -41,8 +44,11 @@ def sniff(data: bytes) -> str:
     if data[:4] == b"RIFF":
         return {b"WEBP": "WEBP", b"AVI ": "AVI", b"WAVE": "WAV"}.get(data[8:12], "unknown")
     if data[4:8] == b"ftyp":
-        brand = data[8:12]
-        return "HEIC" if brand in _HEIF_BRANDS else "AVIF" if brand in _AVIF_BRANDS else "MP4"
+        if data[8:12] not in _HEIF_BRANDS | _AVIF_BRANDS:
+            return "MP4"
+        end = min(int.from_bytes(data[:4], "big"), _BRANDS_END)
+        brands = {data[at : at + 4] for at in (8, *range(16, end - 3, 4))}
+        return "AVIF" if brands & _AVIF_BRANDS else "HEIC"
     sample = data[:_TEXT_SAMPLE]
     if sample and all(byte in b"\t\n\r" or 32 <= byte < 127 or byte >= 128 for byte in sample):
         return "SVG" if b"<svg" in sample.lower() else "text"
@@ -50,8 +56,8 @@ def sniff(data: bytes) -> str:
 
 
 def claimed_size(data: bytes, kind: str) -> tuple[int, int] | None:
-    """(width, height) in pixels that a `JPEG`, `PNG` or `WEBP` header claims; None when it is cut short or damaged."""
-    readers = {"JPEG": _jpeg_size, "PNG": _png_size, "WEBP": _webp_size}
+    """(width, height) in pixels that a `JPEG`, `PNG`, `WEBP`, `HEIC` or `AVIF` header claims; None: cut short or damaged."""
+    readers = {"JPEG": _jpeg_size, "PNG": _png_size, "WEBP": _webp_size, "HEIC": _heif_size, "AVIF": _heif_size}
     return readers[kind](data)
 
 
@@ -92,3 +98,25 @@ def _webp_size(data: bytes) -> tuple[int, int] | None:
         bits = int.from_bytes(body[1:5], "little")
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
     return None
+
+
+def _heif_size(data: bytes) -> tuple[int, int] | None:
+    """The largest picture that any `ispe` property claims: tiles have one each, the whole picture too."""
+    sizes: list[tuple[int, int]] = []
+    head = data[:_META_BYTES]
+    at = head.find(b"ispe")
+    while at >= 0:
+        size = head[at + 8 : at + 16]
+        if len(size) == 8:
+            sizes.append((int.from_bytes(size[:4], "big"), int.from_bytes(size[4:], "big")))
+        at = head.find(b"ispe", at + 4)
+    return max(sizes, key=lambda size: size[0] * size[1], default=None)
+
+
+def claimed_colour(data: bytes) -> tuple[int, int] | None:
+    """(primaries, transfer) by the numbers of ITU-T H.273 that a `HEIC` or `AVIF` header names; None where it names none."""
+    at = data[:_META_BYTES].find(b"colrnclx")
+    numbers = data[at + 8 : at + 12]
+    if at < 0 or len(numbers) < 4:
+        return None
+    return int.from_bytes(numbers[:2], "big"), int.from_bytes(numbers[2:], "big")

@@ -57,7 +57,7 @@ def register_picture(
     """Make a presenter of a portrait.
 
     Args:
-        picture: A JPEG, PNG or WebP file, or decoded pixels uint8 (H, W, 3), RGB, upright.
+        picture: A JPEG, PNG, WebP, HEIC or AVIF file, or decoded pixels uint8 (H, W, 3), RGB, upright.
         landmarker: Finds the face.
         models: The extractors.
         name: For people; it is not part of the identity.

@@ -31,7 +31,7 @@ def register_portrait(
     """Make a presenter of a portrait.
 
     Args:
-        picture: A JPEG, PNG or WebP file, or decoded pixels uint8 (H, W, 3), RGB, upright.
+        picture: A JPEG, PNG, WebP, HEIC or AVIF file, or decoded pixels uint8 (H, W, 3), RGB, upright.
         face_mesh: The networks.
         name: For people; it is not part of the identity.
         limits: What to accept of a file.

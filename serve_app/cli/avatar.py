@@ -24,7 +24,9 @@ JPEG_QUALITY = 95
 
 @app.command("register")
 def register(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="A portrait (JPEG, PNG, WebP) or a short video.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A portrait (JPEG, PNG, WebP, HEIC, AVIF) or a short video.")
+    ],
     name: Annotated[str, typer.Option(help="A name for people, else the file's; the id comes from the content.")] = "",
     family: Annotated[str, typer.Option(help=f"Whose renderer draws it: {', '.join(FAMILIES)}.")] = DEFAULT_FAMILY,
 ) -> None:

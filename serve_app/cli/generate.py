@@ -57,6 +57,10 @@ def generate(
         int,
         typer.Option(parser=whole("--seed", range(MAX_SEED + 1)), help="Head motion and blinks are a function of it."),
     ] = 0,
+    normalise: Annotated[
+        bool,
+        typer.Option("--normalise", help="Bring the voice to -23 LUFS (EBU R128); else it stays as loud as it was."),
+    ] = False,
     local: Annotated[bool, typer.Option("--local", help="In this one process, without Ray.")] = False,
 ) -> None:
     """Make a talking mp4 and print its path.
@@ -85,7 +89,7 @@ def generate(
         from serve_app.cli.remote import presenters_there
 
         avatar = presenter_id(avatar, "--avatar", presenters_here if local else presenters_there)
-    job = Job(audio, out, avatar or None, portrait, fps, chunk_frames, seed)
+    job = Job(audio, out, avatar or None, portrait, fps, chunk_frames, seed, normalise)
     with progress() as bar:
         task = bar.add_task("listening", total=None)
         if local:
@@ -106,6 +110,7 @@ class Job:
     fps: float
     chunk_frames: int
     seed: int
+    normalise: bool
 
     def settings(self, defaults: SessionSettings) -> SessionSettings:
         """As session settings, everything else as the configuration says."""
@@ -118,7 +123,7 @@ def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
     from pipeline.session.local_job import LocalPipeline
     from serve_app.config.settings import load_config
 
-    decoded = decode_audio(job.audio)
+    decoded = decode_audio(job.audio, normalise=job.normalise)
     bar.update(task, description="loading the presenter")
     config = load_config()
     pipeline = LocalPipeline(
@@ -173,6 +178,7 @@ def generate_on_ray(job: Job, bar: Progress, task: TaskID) -> None:
         portrait=job.portrait,
         settings=job.settings(SessionSettings()),
         seed=job.seed,
+        normalise=job.normalise,
         on_progress=lambda done, total: bar.update(task, completed=done, total=total or None),
         on_status=tell,
     )

@@ -55,6 +55,7 @@ def generate_remote(
     portrait: Path | None = None,
     settings: SessionSettings | None = None,
     seed: int = 0,
+    normalise: bool = False,
     on_progress: OnProgress = lambda done, total: None,
     on_status: OnStatus = lambda text: None,
 ) -> int:
@@ -67,6 +68,7 @@ def generate_remote(
         portrait: A portrait or short video to use instead; the service keeps it as a temporary presenter.
         settings: `fps` and `chunk_frames` travel; everything else is the service's own.
         seed: Head motion and blinks are a function of it.
+        normalise: Bring the voice to -23 LUFS.
         on_progress: Told (pictures done, pictures in all); in all is 0 while unknown.
         on_status: Told what is going on before that.
 
@@ -80,7 +82,7 @@ def generate_remote(
     """
     with service(on_status) as url:
         on_status("speaking")
-        return _post(url, audio, out, avatar_id, portrait, settings or SessionSettings(), seed, on_progress)
+        return _post(url, audio, out, avatar_id, portrait, settings or SessionSettings(), seed, normalise, on_progress)
 
 
 def presenters_there() -> list[tuple[str, str]]:
@@ -141,6 +143,7 @@ def _post(
     portrait: Path | None,
     settings: SessionSettings,
     seed: int,
+    normalise: bool,
     on_progress: OnProgress,
 ) -> int:
     job_id = uuid.uuid4().hex
@@ -149,6 +152,7 @@ def _post(
         "fps": f"{settings.fps:g}",
         "chunk_frames": str(settings.chunk_frames),
         "seed": str(seed),
+        "normalise": "true" if normalise else "false",
     }
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     timeout = httpx.Timeout(JOB_S, connect=CONNECT_S)

@@ -132,7 +132,7 @@ def avatar_body() -> dict[str, Any]:
             "file": {
                 "type": "string",
                 "format": "binary",
-                "description": "A portrait (JPEG, PNG, WebP) or a video of at most 60 s: one person, facing the camera.",
+                "description": "A portrait (JPEG, PNG, WebP, HEIC, AVIF) or a video of up to 60 s: one person, facing the camera.",
             },
             "name": {"type": "string", "maxLength": 200, "description": "For people; the file's name when left out."},
         },

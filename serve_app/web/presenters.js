@@ -3,8 +3,8 @@
 import { acceptDrops, byId, make, raiseProblem, show, showProblem } from "./dom.js";
 import { asProblem, call, getJson } from "./api.js";
 
-const TYPES = "image/jpeg,image/png,image/webp,video/mp4,video/webm,video/quicktime";
-const HINT = "A portrait can be a JPEG, PNG or WebP picture or a short video: one person, facing the camera. It stays until it is removed, and everybody who uses this page can choose or remove it.";
+const TYPES = "image/jpeg,image/png,image/webp,image/heic,image/heif,image/avif,video/mp4,video/webm,video/quicktime";
+const HINT = "A portrait can be a JPEG, PNG, WebP, HEIC or AVIF picture or a short video: one person, facing the camera. It stays until it is removed, and everybody who uses this page can choose or remove it.";
 const KEPT = "Added for everybody who uses this page.";
 
 /** The card's content; both pages have the same. */

@@ -144,7 +144,7 @@ BAD_PICTURES: dict[str, tuple[bytes, str]] = {
     "tiff": (picture("TIFF"), "portrait_unsupported"),
     "pdf": (b"%PDF-1.7\n" + bytes(100), "portrait_unsupported"),
     "a zip": (zip_bomb(), "portrait_unsupported"),
-    "heic": (b"\0\0\0\x18ftypheic" + bytes(100), "portrait_unsupported"),
+    "heic": (b"\0\0\0\x18ftypheic" + bytes(100), "portrait_unreadable"),
     "sound": (wav(np.zeros(1600, np.int16)), "portrait_unsupported"),
     "40 pixels": (picture(width=40, height=40), "portrait_too_small"),
     "a thread": (picture(width=2000, height=3), "portrait_too_small"),

@@ -24,7 +24,7 @@ from serve_app.http.problems.errors import UnsupportedBodyError
 from serve_app.http.services import Services
 
 AVATAR_SHAPE: Final = FormShape(("file",), ("name",))
-_PICTURE: Final = "a portrait (JPEG, PNG, WebP) or a short video"
+_PICTURE: Final = "a portrait (JPEG, PNG, WebP, HEIC, AVIF) or a short video"
 AvatarId = Annotated[str, Path(description="32 hexadecimal digits.", examples=["6f1c0e4b8a7d4c2f9e3b5a6d7c8e9f01"])]
 
 

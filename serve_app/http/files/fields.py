@@ -20,7 +20,7 @@ from serve_app.http.capacity import Hold
 from serve_app.http.problems.errors import ConflictingFieldsError, UnsupportedBodyError
 from serve_app.http.settings import ApiSettings
 
-JOB_SHAPE: Final = FormShape(("audio", "portrait"), ("avatar_id", "fps", "chunk_frames", "seed", "stream"))
+JOB_SHAPE: Final = FormShape(("audio", "portrait"), ("avatar_id", "fps", "chunk_frames", "seed", "normalise", "stream"))
 SHOWN: Final = 80
 """Characters of a value that a message shows."""
 CHUNKS: Final = (4, 8, 16, 25)
@@ -47,6 +47,7 @@ class JobForm:
         session: Settings with the caller's `fps` and `chunk_frames`.
         seed: Head motion and blinks are a function of it.
         stream: A fragmented file that is sent while it is made.
+        normalise: The voice is brought to -23 LUFS.
     """
 
     audio: bytes
@@ -55,6 +56,7 @@ class JobForm:
     session: SessionSettings
     seed: int
     stream: bool
+    normalise: bool
 
 
 async def read_job_form(request: Request, settings: ApiSettings, hold: Hold) -> JobForm:
@@ -102,6 +104,7 @@ def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
         session=SessionSettings.model_validate(defaults.model_dump() | chosen),
         seed=seed,
         stream=flag_field(form, "stream", False),
+        normalise=flag_field(form, "normalise", False),
     )
 
 
@@ -225,8 +228,8 @@ def job_schema(settings: ApiSettings, *, base64: bool, kept: bool) -> dict[str, 
             "audio": file | {"description": f"The speech: {_AUDIO}, at most {settings.limits.max_audio_s:g} s."},
             "portrait": file
             | {
-                "description": "A portrait (JPEG, PNG, WebP) or a short video to be animated. Excludes avatar_id. It becomes a "
-                "temporary presenter, whose id the answer tells."
+                "description": "A portrait (JPEG, PNG, WebP, HEIC, AVIF) or a short video to be animated. Excludes avatar_id. It "
+                "becomes a temporary presenter, whose id the answer tells."
             },
             "avatar_id": {
                 "type": "string",
@@ -245,6 +248,12 @@ def job_schema(settings: ApiSettings, *, base64: bool, kept: bool) -> dict[str, 
                 "description": "Frames per piece of work; small is sooner, large is cheaper. Does not change the picture.",
             },
             "seed": SEED_SCHEMA,
+            "normalise": {
+                "type": "boolean",
+                "default": False,
+                "description": "True: the voice in the file is brought to -23 LUFS (EBU R128), peaks to -1 dBFS at most. False: "
+                "its level stays what it was.",
+            },
             "stream": {
                 "type": "boolean",
                 "default": False,

@@ -137,7 +137,7 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "portrait_unsupported": ProblemKind(
         422,
         "The kind of picture is not supported",
-        "It is a picture of a kind that is not read, such as HEIC. Export it as JPEG, PNG or WebP.",
+        "It is a picture of a kind that is not read, such as GIF or TIFF. Export it as JPEG or PNG.",
     ),
     "portrait_animated": ProblemKind(
         422, "The picture is animated", "It has several frames. Send one of them as a still picture, or a video."

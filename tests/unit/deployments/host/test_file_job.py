@@ -282,3 +282,12 @@ def test_full_hosts_are_overload() -> None:
     assert refused.value.retryable
     with pytest.raises(NotReadyError):
         asyncio.run(first(Host([[UNAVAILABLE]])))
+
+
+def test_the_voice_is_normalised_only_when_asked() -> None:
+    def voice(normalise: bool) -> float:
+        job = FileJob("j", Payload(wav(2.0)), None, SessionSettings(), normalise=normalise)
+        decoded = prepare_job(job, lambda avatar_id: avatar(), SessionHostSettings()).audio
+        return float(np.abs(decoded.voice.samples).max())
+
+    assert abs(voice(False) - 9000 / 32_768) < 1e-3 and voice(True) < 0.2

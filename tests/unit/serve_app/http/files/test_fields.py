@@ -80,3 +80,8 @@ def test_a_choice_names_what_came_and_what_is_allowed() -> None:
     for value in ("30", 30, "30.0"):
         with pytest.raises(InvalidInputError, match="fps: got 30 "):
             choice_field(RawForm({}, {"fps": value}), "fps", LIVE_FPS, 25)
+
+
+def test_the_voice_is_normalised_only_when_asked() -> None:
+    assert (from_form().normalise, from_form(normalise="true").normalise) == (False, True)
+    assert from_json('"normalise": true').normalise
