@@ -205,6 +205,11 @@ def _overlaps(box: F32, boxes: F32) -> tuple[F32, F32]:
     return shared / (own + others - shared), shared / np.minimum(own, others)
 
 
+def overlap(one: F32, other: F32) -> float:
+    """Intersection over union of two boxes float32 (4,), 0..1."""
+    return float(_overlaps(one, other[None])[0][0])
+
+
 def _merge(detections: list[FaceDetection]) -> list[FaceDetection]:
     """Score-weighted mean of boxes that agree (the detector is trained for blending, not for picking one)."""
     rest = sorted(detections, key=lambda d: -d.score)

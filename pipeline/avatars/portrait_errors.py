@@ -19,6 +19,7 @@ PortraitCode = Literal[
     "portrait_turned_away",
     "portrait_cut_off",
     "portrait_eyes_closed",
+    "portrait_mouth_open",
     "portrait_video_too_long",
 ]
 

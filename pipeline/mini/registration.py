@@ -10,7 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from engines.face.mesh import FaceMesh
+from engines.face.plausibility import mouth_aperture
 from engines.mini import FAMILY
 from kernels.arrays import F32, U8
 from pipeline.avatars.bundle import check_avatar, content_id
@@ -22,6 +25,10 @@ from pipeline.avatars.portrait_header import VIDEO_KINDS, sniff
 from pipeline.avatars.video_still import best_stills
 from pipeline.types import Avatar
 
+CLOSED_APERTURE: Final = 0.12
+"""A source whose lips are parted less is closed by the renderer in any case."""
+MAX_SILENT_APERTURE: Final = 0.15
+"""Largest inner-lip gap over mouth width in silence; sources up to 0.45 come out at 0.03 to 0.11, one that is wide open at 0.35."""
 _SNIFF_BYTES: Final = 64
 
 
@@ -45,7 +52,39 @@ def register_portrait(
     """
     rgb = decode_portrait(picture, limits) if isinstance(picture, bytes) else picture
     canvas = fit_canvas(rgb)
-    return make_avatar(canvas, choose_face(canvas, face_mesh).landmarks, name)
+    face = choose_face(canvas, face_mesh)
+    avatar = make_avatar(canvas, face.landmarks, name)
+    if face.mouth_aperture > CLOSED_APERTURE:
+        _check_closes(avatar, face_mesh)
+    return avatar
+
+
+def _check_closes(avatar: Avatar, face_mesh: FaceMesh) -> None:
+    """Refuse a source whose mouth stays open in silence: lips that are stretched that wide cannot be drawn closed.
+
+    Raises:
+        PortraitError: `portrait_mouth_open`.
+    """
+    import torch  # a source with closed lips needs no renderer
+
+    from engines.mini.mesh_renderer import MeshRenderer
+    from engines.mini.rig import ACTIONS, actions_to_exp
+    from engines.motion_layout import pack_motion
+
+    renderer = MeshRenderer()
+    silence = pack_motion(torch.zeros(1, 3), torch.zeros(1, 3), actions_to_exp(torch.zeros(1, len(ACTIONS))))
+    face = renderer.prepare(
+        np.asarray(avatar.tensors["crop_rgb"], np.uint8), np.asarray(avatar.tensors["landmarks"], np.float32)
+    )
+    drawn = face_mesh.landmarks(renderer.render(face, silence)[0].numpy())
+    aperture = mouth_aperture(drawn.points) if drawn is not None else 1.0
+    if aperture > MAX_SILENT_APERTURE:
+        raise PortraitError(
+            "portrait_mouth_open",
+            f"a mouth that stays open by {aperture:.2f} of its width",
+            "closed lips, or a smile",
+            "the mouth is wide open and cannot be drawn closed; send a picture with closed lips or a smile",
+        )
 
 
 def register_video(video: Path | bytes, face_mesh: FaceMesh, name: str = "") -> Avatar:

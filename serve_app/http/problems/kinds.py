@@ -174,6 +174,11 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "portrait_eyes_closed": ProblemKind(
         422, "The eyes are closed", "They cannot be opened afterwards. Send a picture with open eyes."
     ),
+    "portrait_mouth_open": ProblemKind(
+        422,
+        "The mouth is wide open",
+        "It cannot be drawn closed in silence. Send a picture with closed lips or a smile.",
+    ),
     "portrait_video_too_long": ProblemKind(
         422, "The video is too long", "It lasts longer than `allowed`. Cut it, or send one picture of it."
     ),

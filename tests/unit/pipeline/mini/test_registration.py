@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from engines.face.both_ways import judge_faces
 from engines.face.mesh import FaceMesh
 from kernels.arrays import U8
 from pipeline.avatars.bundle import check_avatar, content_id
@@ -207,11 +208,6 @@ def _rotated(turns: int) -> Callable[[], U8]:
     return lambda: np.ascontiguousarray(np.rot90(presenter().rgb[:420], turns))
 
 
-def _squeezed() -> U8:
-    """Only the right half of the face: cut off by the picture's edge."""
-    return paste_presenter(studio(500, 500), -180, -40, 1.0)
-
-
 REFUSED: dict[str, tuple[Callable[[], U8], str]] = {
     "empty_studio": (lambda: studio(800, 600), "portrait_no_face"),
     "noise": (lambda: np.random.default_rng(0).integers(0, 256, (400, 400, 3), dtype=np.uint8), "portrait_no_face"),
@@ -246,10 +242,47 @@ def test_a_rotated_picture_is_told_how(mesh: FaceMesh, turns: int, words: str) -
         register_portrait(_rotated(turns)(), mesh)
 
 
-def test_half_a_face_is_refused(mesh: FaceMesh) -> None:
+def _cut(edge: str, share: float) -> U8:
+    """The presenter less a share of the face at one edge of the picture."""
+    drawing = presenter()
+    (x0, y0), (x1, y1) = drawing.landmarks[:, :2].min(axis=0), drawing.landmarks[:, :2].max(axis=0)
+    x, y = share * (x1 - x0), share * (y1 - y0)
+    parts = {
+        "left": np.s_[:, int(x0 + x) :],
+        "right": np.s_[:, : int(x1 - x)],
+        "top": np.s_[int(y0 + y) :],
+        "bottom": np.s_[: int(y1 - y)],
+    }
+    return np.ascontiguousarray(drawing.rgb[parts[edge]])
+
+
+@pytest.mark.parametrize(
+    ("edge", "share"), [("left", 0.5), ("right", 0.5), ("left", 0.4), ("right", 0.4), ("top", 0.4), ("bottom", 0.5)]
+)
+def test_half_a_face_is_cut_off_and_not_upside_down(mesh: FaceMesh, edge: str, share: float) -> None:
     with pytest.raises(PortraitError) as caught:
-        register_portrait(_squeezed(), mesh)
-    assert caught.value.code in ("portrait_cut_off", "portrait_turned_away", "portrait_no_face", "portrait_not_a_face")
+        register_portrait(_cut(edge, share), mesh)
+    assert caught.value.code == "portrait_cut_off", caught.value
+
+
+def _sheared(slant: float) -> U8:
+    """The presenter slanted and narrowed on one side: as unlike its mirror image as a turned head."""
+    corners = np.array([[0, 0], [360, 0], [360, 640], [0, 640]], np.float32)
+    moved = corners + np.array([[0, 0], [-slant, slant], [-slant, -slant], [0, 0]], np.float32)
+    warp = cv2.getPerspectiveTransform(corners, moved)
+    return cv2.warpPerspective(presenter().rgb, warp, (360, 640), borderMode=cv2.BORDER_REPLICATE).astype(np.uint8)
+
+
+@pytest.mark.parametrize("make", [lambda: presenter().rgb, lambda: _sheared(90.0), lambda: _cut("left", 0.3)])
+def test_a_picture_and_its_mirror_image_are_judged_the_same(mesh: FaceMesh, make: Callable[[], U8]) -> None:
+    rgb = make()
+    (here, one), (there, other) = judge_faces(mesh, rgb), judge_faces(mesh, np.ascontiguousarray(rgb[:, ::-1]))
+    assert len(here) == len(there) >= 1 and one == other
+    for a, b in zip(here, there, strict=True):
+        assert (a.score, a.is_steady, a.shape_faults, a.size_px) == (b.score, b.is_steady, b.shape_faults, b.size_px)
+        assert (a.eye_openness, a.mouth_aperture) == (b.eye_openness, b.mouth_aperture)
+        assert (a.pose.yaw, a.pose.pitch, a.pose.roll) == (-b.pose.yaw, b.pose.pitch, -b.pose.roll)
+        assert a.outside_share(*rgb.shape[1::-1]) == b.outside_share(*rgb.shape[1::-1])
 
 
 def test_a_missing_file_is_typed(mesh: FaceMesh, tmp_path: Path) -> None:
@@ -354,10 +387,25 @@ def test_a_video_of_two_people_says_so(mesh: FaceMesh) -> None:
 
 
 def test_closed_eyes_are_refused(mesh: FaceMesh, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.avatars.face_choice.eye_openness", lambda points: 0.05)
+    monkeypatch.setattr("engines.face.both_ways.eye_openness", lambda points: 0.05)
     with pytest.raises(PortraitError) as caught:
         register_portrait(presenter().rgb, mesh)
     assert caught.value.code == "portrait_eyes_closed"
+
+
+@pytest.mark.parametrize(("aperture", "code"), [(0.14, ""), (0.35, "portrait_mouth_open")])
+def test_a_mouth_that_stays_open_in_silence_is_refused(
+    mesh: FaceMesh, monkeypatch: pytest.MonkeyPatch, aperture: float, code: str
+) -> None:
+    """What counts is the drawn silence, not the source."""
+    monkeypatch.setattr("engines.face.both_ways.mouth_aperture", lambda points: 0.4)
+    monkeypatch.setattr("pipeline.mini.registration.mouth_aperture", lambda points: aperture)
+    if not code:
+        assert register_portrait(presenter().rgb, mesh).avatar_id == _registered().avatar_id
+        return
+    with pytest.raises(PortraitError) as caught:
+        register_portrait(presenter().rgb, mesh)
+    assert caught.value.code == code
 
 
 def test_template_landmarks_have_the_documented_shape() -> None:
