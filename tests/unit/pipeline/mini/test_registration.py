@@ -408,5 +408,30 @@ def test_a_mouth_that_stays_open_in_silence_is_refused(
     assert caught.value.code == code
 
 
+def _gaping(gap: float) -> U8:
+    """The presenter with lower lip and chin pulled down by `gap` pixels, darkness between the lips (its mouth is 60 px wide)."""
+    rgb, points = presenter().rgb, presenter().landmarks
+    middle, half = (points[13, :2] + points[14, :2]) / 2, (points[291, 0] - points[61, 0]) / 2
+    rows, columns = np.mgrid[: rgb.shape[0], : rgb.shape[1]].astype(np.float32)
+    opening = (gap * np.sqrt(np.clip(1 - ((columns - middle[0]) / half) ** 2, 0, 1))).astype(np.float32)
+    reach = 1.6 * (points[152, 1] - middle[1]) + gap
+    below = middle[1] + reach * np.clip((rows - middle[1] - opening) / (reach - opening), 0, 1)
+    moved = np.where((rows > middle[1]) & (rows < middle[1] + reach), below, rows).astype(np.float32)
+    result = cv2.remap(rgb, columns, moved, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE).astype(np.uint8)
+    result[(rows > middle[1]) & (rows < middle[1] + opening)] = (46, 15, 16)
+    return result
+
+
+@pytest.mark.parametrize("gap", [30.0, 40.0])
+def test_a_gaping_mouth_is_refused(mesh: FaceMesh, gap: float) -> None:
+    with pytest.raises(PortraitError) as caught:
+        register_portrait(_gaping(gap), mesh)
+    assert caught.value.code == "portrait_mouth_open"
+
+
+def test_slightly_parted_lips_are_drawn_closed(mesh: FaceMesh) -> None:
+    assert register_portrait(_gaping(10.0), mesh).tensors["landmarks"].shape == (468, 3)
+
+
 def test_template_landmarks_have_the_documented_shape() -> None:
     assert landmarks_on(360).shape == (468, 3)
