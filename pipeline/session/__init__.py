@@ -1,1 +1,1 @@
-"""One clip or one session: what the face does, which frames are drawn, and how they reach the canvas."""
+"""Runs one clip or one session: decides what the face does, has its frames drawn and puts them into the canvas."""

@@ -20,7 +20,7 @@ FIRST_S: Final = (1.2, 2.6)
 DOUBLE_SHARE: Final = 0.11
 CLOSING_S: Final = 0.10
 CLOSED_S: Final = 0.04
-"""One frame period: every blink shows a fully closed eye."""
+"""The lids stay shut for one frame period, so that every blink shows a fully closed eye."""
 OPENING_S: Final = 0.21
 
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -63,9 +63,9 @@ def blink_cue(seed: int, first_frame: int, n_frames: int) -> F32:
     """How far the lids are closed by blinking.
 
     Args:
-        seed: Of the session.
+        seed: Seed of the session; every session seed has blinks of its own.
         first_frame: Index of the first frame at 25 frames/s; may be negative (the history before a session starts).
-        n_frames: Frames wanted.
+        n_frames: Number of frames wanted.
 
     Returns:
         float32 (n_frames,), 0 open, 1 shut; 0 between blinks. A blink takes 8 to 9 frames, and at least one of them is 1.

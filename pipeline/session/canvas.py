@@ -11,7 +11,7 @@ class CanvasPainter:
     """Owns one NV12 canvas and paints each frame's rectangle over the last one's.
 
     Args:
-        avatar: Whose still picture lies under the face.
+        avatar: The avatar whose still picture lies under the face.
         colour: "bt709" or "bt601", as the rectangles were made.
     """
 

@@ -19,12 +19,12 @@ class ClipStart:
     """How a session cuts a clip for the neural stages.
 
     Attributes:
-        carry: Of the first call to the motion stage.
-        context_samples: What a feature window begins with before its first frame.
-        tail_samples: What it ends with after its last frame.
-        frames: Of features in all.
-        block_frames: Of features per window; windows are a multiple of it.
-        window_frames: Of features per call.
+        carry: Carry of the first call to the motion stage.
+        context_samples: Samples at 16 kHz that a feature window holds before its first frame.
+        tail_samples: Samples at 16 kHz that a feature window holds after its last frame.
+        frames: Number of frames of features in all.
+        block_frames: Frames of features in a block; every window is a whole number of blocks.
+        window_frames: Frames of features that one call makes, at most.
     """
 
     carry: Carry
@@ -36,13 +36,13 @@ class ClipStart:
 
 
 def clip_start(avatar: Avatar, seed: int, samples: int, motion: FileMotion) -> ClipStart | None:
-    """How this avatar's files move; None: as in a live session.
+    """Give the way in which a file of this avatar is cut; None where it moves as in a live session.
 
     Args:
         avatar: The presenter.
         seed: Session seed.
-        samples: Of the clip, >= 1.
-        motion: The wish.
+        samples: Length of the clip in samples at 16 kHz, at least 1.
+        motion: The kind of motion that the settings ask for.
 
     Raises:
         InvalidInputError: The family has no such motion.
@@ -56,10 +56,10 @@ async def clip_motion(pcm: F32, stages: Stages, start: ClipStart) -> AsyncGenera
     Args:
         pcm: float32 (n,), 16 kHz.
         stages: The stage calls.
-        start: From `clip_start`.
+        start: What `clip_start` answered for this clip.
 
     Yields:
-        Consecutive motion as it becomes final; the very first frame is flagged.
+        Consecutive motion as it becomes final; the very first frame is flagged (`MotionChunk.hold`).
     """
     carry, began = start.carry, False
     for first in range(0, start.frames, start.window_frames):

@@ -29,7 +29,7 @@ async def rechunk(
         hops: Consecutive motion.
         size: Frames per chunk.
         need_following: Hold a chunk back until the frame after it is known; yielded chunks then carry that frame as an
-            extra last row, which the flag beside them says.
+            extra last row, and the flag that is yielded with them is True.
     """
     pending = MotionChunk(np.zeros((0, 0), np.float32), 0)
     wanted = size + int(need_following)
@@ -83,17 +83,18 @@ async def run_session(
     Args:
         source: The speech, 16 kHz mono, consecutive.
         stages: The stage calls.
-        avatar_id: Whose face.
+        avatar_id: Id of the avatar whose face is drawn.
         settings: Chunking, frame rate, colour, silence.
-        seed: See `SpeechMotion`.
-        behaviour: Of the avatar, `pipeline.session.behaviour.behaviour_of(avatar)`.
+        seed: Head motion, blinks and idle motion are functions of it and of the frame index.
+        behaviour: How the avatar idles and begins to speak, from `pipeline.session.behaviour.behaviour_of`.
         motion: Motion that is made another way (`pipeline.session.clip_motion`); `source` is not read then.
 
     Yields:
-        Rectangles of consecutive frames. At 50 frames/s two per frame of motion in all; the caller cuts to the exact length.
+        Rectangles of consecutive frames. At 50 frames/s there are two for each frame of motion; the caller cuts to the exact
+        length.
 
     Raises:
-        InvalidInputError: A cadence that the family cannot do.
+        InvalidInputError: The settings ask for a cadence that the family cannot do.
 
     Up to `settings.credits` render calls are in flight; leaving the generator early cancels them.
     """

@@ -24,7 +24,7 @@ class ChunkDrawer:
 
     Args:
         stages: The stage calls.
-        avatar_id: Whose face; another avatar gets another drawer.
+        avatar_id: Id of the avatar whose face is drawn; another avatar gets another drawer.
         settings: Frame rate, colour, who interpolates.
         epoch: Session epoch.
     """
@@ -48,7 +48,7 @@ class ChunkDrawer:
         return self._settings.fps != MOTION_FPS and not self._through_rife
 
     def interrupt(self, epoch: int) -> None:
-        """What comes next belongs to a new epoch; it is not blended with what came before."""
+        """Begin a new epoch: its pictures are not blended with those before."""
         self._epoch = epoch
 
     def draw(self, chunk: MotionChunk, following: F32 | None) -> asyncio.Task[Nv12RectBatch]:

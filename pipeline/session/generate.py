@@ -31,8 +31,8 @@ class GenerateResult:
         frames: Pictures in the file.
         fps: Pictures per second.
         duration_s: Length of the speech in seconds.
-        width: Pixels.
-        height: Pixels.
+        width: Width of the pictures in pixels.
+        height: Height of the pictures in pixels.
     """
 
     frames: int
@@ -77,7 +77,7 @@ async def write_clip(
         on_progress: Told after every chunk.
 
     Yields:
-        Bytes of the file as they become ready; nothing empty. Encoding runs in a thread beside the stages.
+        Bytes of the file as they become ready, never an empty piece. Encoding runs in a thread while the stages work.
 
     Raises:
         LiveAnchorError: A stage, the encoder or the container failed.
@@ -116,7 +116,7 @@ async def generate_file(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> GenerateResult:
-    """Write one talking mp4; it appears at `out` when it is complete. See `write_clip`."""
+    """Write one talking mp4, which appears at `out` when it is complete; the arguments are those of `write_clip`."""
     result = describe(decoded, avatar, settings)
     writer = PathMp4Writer(out, video_format(avatar, settings), decoded.voice, encoder, frames=result.frames)
     clip = write_clip(decoded, avatar, stages, settings, writer, seed=seed, on_progress=on_progress)

@@ -1,4 +1,4 @@
-"""The whole job in this process, without Ray: what `--local`, the tests and the benchmarks use."""
+"""Runs whole jobs in this process, without Ray: `--local`, the tests and the benchmarks use it."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def register_source(
 
     Args:
         source: The file.
-        name: For people; where it is empty, a presenter without a name gets the file's.
+        name: Name shown to people; where it is empty, a presenter without a name gets the name of the file.
         home: Data folder; None = `LIVEANCHOR_HOME`.
-        family: Whose renderer will draw the presenter; some need their weights here.
-        weights: Folder with its weights; None = the usual place.
-        temporary: For one job: see `AvatarStore.put`.
+        family: Family whose renderer will draw the presenter; some families need their weights to register one.
+        weights: Folder with the family's weights; None = the usual place.
+        temporary: Whether the presenter is for one job only and expires unused, as `AvatarStore.put` describes.
 
     Raises:
         InvalidInputError: The file holds no usable face, or there is no such family; the reason is in the message.
@@ -60,8 +60,8 @@ class LocalPipeline:
         home: Data folder; None = `LIVEANCHOR_HOME`.
         encoder: How files are encoded.
         rife: How pictures are interpolated, where they are.
-        family: Of presenters that are made here, the default one included.
-        weights: Folder with its weights; None = the usual place.
+        family: Family of the presenters that are made here, the default one included.
+        weights: Folder with that family's weights; None = the usual place.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class LocalPipeline:
         """The stages of a family; weights are loaded at first use.
 
         Raises:
-            InvalidInputError: No such family.
+            InvalidInputError: There is no such family.
             LiveAnchorError: Its weights are missing or of no use.
         """
         if family not in self._stages:
@@ -102,7 +102,7 @@ class LocalPipeline:
         """A registered presenter; the default presenter for None (drawn at first use, then kept).
 
         Raises:
-            InvalidInputError: Unknown id.
+            InvalidInputError: No presenter has this id.
             LiveAnchorError: The family's weights are missing or of no use.
         """
         if avatar_id:
@@ -112,7 +112,7 @@ class LocalPipeline:
         return owner.avatar_maker(self._weights_of(owner), self._home).default(self.store)
 
     def register(self, source: Path, name: str = "", temporary: bool = False) -> Avatar:
-        """See `register_source`."""
+        """Register a portrait or a short video with the pipeline's own family; errors are those of `register_source`."""
         return register_source(source, name, self._home, self._family, self._weights, temporary)
 
     def generate_file(
@@ -128,7 +128,7 @@ class LocalPipeline:
         """Make one talking mp4; it appears at `out` when it is complete.
 
         Raises:
-            InvalidInputError: A frame rate that cannot be made here.
+            InvalidInputError: The frame rate cannot be made here.
             LiveAnchorError: The work failed.
         """
         settings, stages = settings or SessionSettings(), self.stages_of(avatar.family)

@@ -43,7 +43,7 @@ class Opening:
 
     @property
     def mouth(self) -> slice:
-        """See `MotionBehaviour`."""
+        """Columns of the motion that move the mouth, as `MotionBehaviour.mouth` gives them."""
         return self._behaviour.mouth
 
     async def set_up(self, history: F32, epoch: int) -> None:
@@ -88,7 +88,7 @@ class MotionMaker:
         self.epoch = 0
 
     def turn(self, turn: Turn) -> None:
-        """Something else begins; a fade begins with the pose of the frame before."""
+        """Begin what a turn says; a fade starts from the pose of the frame before it."""
         self._spoken = self._fade = None
         if turn.to is Doing.FADE:
             last = turn.first - 1
@@ -97,7 +97,7 @@ class MotionMaker:
             )
 
     def begin_anew(self) -> None:
-        """The next frames of speech begin from the pose that is shown before them: what went before is lost."""
+        """Drop the carry: the next frames of speech begin anew, from the pose that is shown before them."""
         self._spoken = None
 
     async def make(self, frames: Frames) -> F32:

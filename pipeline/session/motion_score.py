@@ -10,7 +10,7 @@ import numpy as np
 from kernels.arrays import F32
 
 _KEPT_FRAMES: Final = 64
-"""More than any family's windows look back."""
+"""Number of frames kept; no family's windows look back as far."""
 
 
 class MotionScore:
@@ -45,7 +45,7 @@ class MotionScore:
         self._decided.update(dict.fromkeys(range(first_frame, stop), pose))
 
     def forget_from(self, frame: int) -> None:
-        """What was decided for a frame and later ones does not happen."""
+        """Drop what was decided for a frame and for all later ones."""
         self._decided = {at: motion for at, motion in self._decided.items() if at < frame}
 
     def clear(self) -> None:

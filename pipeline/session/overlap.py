@@ -44,9 +44,9 @@ class Span:
     """Frames of one order in a bucket.
 
     Attributes:
-        order: Whose.
-        start: First frame.
-        stop: One after the last.
+        order: The order that the frames belong to.
+        start: Index of the first frame within the order.
+        stop: Index after the last frame.
     """
 
     order: DrawOrder
@@ -62,15 +62,15 @@ class Flight(Protocol[Part_co]):
     """A bucket that is being drawn."""
 
     def wait(self) -> Sequence[Part_co]:
-        """One part per span, once they are on the host."""
+        """Wait until the pictures are on the host and return one part per span."""
         ...
 
 
 class Draws(Protocol[Part, Result_co]):
-    """What the loop drives. All calls come from one thread."""
+    """Does the work that `OverlappedDrawing` orders. All calls come from one thread."""
 
     def open(self, order: DrawOrder) -> int | None:
-        """Frames in an order; None where it cannot share buckets.
+        """Return the number of frames in an order; None where it cannot share buckets.
 
         Raises:
             LiveAnchorError: It cannot be drawn at all.
@@ -101,13 +101,13 @@ class _Job(Generic[Part, Result]):
 
 
 class OverlappedDrawing(Generic[Part, Result]):
-    """A thread that draws orders; see the module.
+    """Draws orders in a thread of its own, in buckets that orders share.
 
     Args:
         draws: Does the work.
         bucket: Frames per bucket.
         depth: Buckets in flight.
-        start: False leaves the turns to the caller, who calls `turn`; for tests.
+        start: False starts no thread: the caller drives the drawing with `hear` and `turn`, as tests do.
     """
 
     def __init__(self, draws: Draws[Part, Result], bucket: int = 8, depth: int = 2, *, start: bool = True) -> None:
@@ -123,7 +123,7 @@ class OverlappedDrawing(Generic[Part, Result]):
 
     @property
     def frames_in_work(self) -> int:
-        """How many frames fill the buckets in flight and one more: a caller that keeps so many here leaves no pause."""
+        """Number of frames that fill the buckets in flight and one more: with so many in work there is no pause."""
         return self._bucket * (self._depth + 1)
 
     def submit(self, order: DrawOrder) -> Future[Result]:
@@ -175,7 +175,7 @@ class OverlappedDrawing(Generic[Part, Result]):
             return
         try:
             count = self._draws.open(order)
-        except Exception as error:  # noqa: BLE001  # it belongs to whoever asked; the thread serves the others
+        except Exception as error:  # noqa: BLE001  # the error belongs to the caller of this order; the thread serves the others
             future.set_exception(error)
             return
         job: _Job[Part, Result] = _Job(order, future, count or 0, [])
@@ -196,7 +196,7 @@ class OverlappedDrawing(Generic[Part, Result]):
                 self._waiting.popleft()
         try:
             flight = self._draws.launch([span for _, span in bucket])
-        except Exception:  # noqa: BLE001  # whose fault it is shows when each is drawn alone
+        except Exception:  # noqa: BLE001  # which order is at fault shows when each is drawn alone
             self._redo(bucket)
         else:
             self._flying.append((bucket, flight))
@@ -241,5 +241,5 @@ class OverlappingRenderer(Protocol):
     """A renderer whose orders can share buckets."""
 
     def overlapped(self) -> OverlappedDrawing[Any, Nv12RectBatch | CropBatch]:
-        """Begin to draw that way."""
+        """Start a thread that draws this renderer's orders in shared buckets."""
         ...

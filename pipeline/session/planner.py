@@ -1,6 +1,6 @@
 """What a face does next: it idles, speaks, fades back into idle motion, and is back. Frames of speech in, steps out.
 
-A file and a live session both ask this planner. It knows neither samples nor pictures and has no clock: whoever asks says what
+A file and a live session both ask this planner. It knows neither samples nor pictures and has no clock: the caller says what
 was heard, where the present is, and which frame can still be made.
 """
 
@@ -74,8 +74,8 @@ class Rules:
         gate: Whole frames after a hop that decide, with it, whether speech goes on.
         grid: Speech begins at a multiple of so many frames after the frame that was made last.
         ahead: Speech begins so many frames before the first frame that counts as speech; on a coarse grid at least so many.
-        idle: Frames of idle motion per step; 0 where a loop shows them without being asked.
-        fade: Frames of a fade per step, at most.
+        idle: Frames of idle motion per step; 0 where a loop shows idle motion without being asked.
+        fade: Largest number of frames of a fade per step.
         fade_in_all: Frames from the last spoken one until idle motion is all that is left.
     """
 
@@ -122,8 +122,8 @@ class Planner:
 
         Args:
             heard: Speech as far as it is known; in speech and in a file up to `needed`.
-            shown: Frame that is shown now; what lies before is past. A file's is the next one.
-            soonest: The first frame at which speech can still begin. A file's is the next one.
+            shown: Frame that is shown now; what lies before is past. A file passes `next`.
+            soonest: The first frame at which speech can still begin. A file passes `next`.
 
         Returns:
             A turn, frames to make, or None where a loop idles and there is nothing to do.

@@ -26,8 +26,8 @@ class Slot:
 
     Attributes:
         left: Index of the earlier crop; `CARRY` for the one before the chunk.
-        share: 0 shows that crop; else how far from it to the next one, 0..1.
-        position: Of the picture between frames of motion; a held frame stands at the crop that it repeats.
+        share: How far the picture lies from that crop towards the next one, 0..1; 0 shows the crop itself.
+        position: Position of the picture in frames of motion; a held frame stands at the crop that it repeats.
     """
 
     left: int
@@ -41,11 +41,12 @@ def fill_slots(crops: CropBatch, before: CropBatch | None, fps: float) -> list[S
     Args:
         crops: The chunk; may be empty.
         before: The chunk before it; None where there is none. An empty one counts as none.
-        fps: Of the video, 25 or more.
+        fps: Frames per second of the video, 25 or more.
 
     Returns:
-        In order. Nothing is interpolated into a frame that is flagged, nor across a change of avatar or epoch, nor where frames are
-        missing between the two chunks: there the earlier crop is repeated, or, when the avatars differ, the later one shown early.
+        The slots in order. Nothing is interpolated into a frame that is flagged, nor across a change of avatar or epoch, nor where
+        frames are missing between the two chunks: there the earlier crop is repeated, or, when the avatars differ, the later one
+        is shown early.
     """
     if not len(crops):
         return []

@@ -20,7 +20,7 @@ from pipeline.types import SAMPLES_PER_FRAME, AudioChunk, MotionChunk
 
 
 class SpeechMotion:
-    """The way of one clip from samples to motion, without deadlines.
+    """Turns the samples of one clip into motion, without deadlines.
 
     Args:
         stages: The neural stages.

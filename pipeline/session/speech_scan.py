@@ -74,7 +74,7 @@ class SpeechScan:
         return self._gate.speaking
 
     def look(self, until_frame: int, from_frame: int) -> None:
-        """Look at frames up to `until_frame`; those before `from_frame` are past and are left out."""
+        """Look at frames up to `until_frame`; frames before `from_frame` are past and are left out."""
         self._look_again()
         if from_frame > self._next:
             if from_frame - self._next > self._settings.hold_frames:
@@ -108,7 +108,7 @@ class SpeechScan:
         return any(from_frame <= frame < until_frame for frame in self._speech)
 
     def reset(self, at_frame: int) -> None:
-        """Speech is cut off; go on at `at_frame`."""
+        """Cut off the speech that is open, forget what was decided, and go on at `at_frame`."""
         if self.spans and self.spans[-1].end is None:
             self.spans[-1].end = at_frame * SAMPLES_PER_FRAME
         self._gate = SilenceGate(self._settings)

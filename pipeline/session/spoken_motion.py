@@ -24,11 +24,11 @@ def window_of(info: StageInfo, first_frame: int, hop_frames: int) -> tuple[int, 
 
 
 class SpokenMotion:
-    """One stretch.
+    """Makes the motion of one stretch of speech, hop by hop.
 
     Args:
         stages: The neural stages.
-        carry: From `MotionBehaviour.start`.
+        carry: The carry with which the stretch begins, from `MotionBehaviour.start`.
     """
 
     def __init__(self, stages: Stages, carry: Carry) -> None:
@@ -36,7 +36,7 @@ class SpokenMotion:
         self._carry = carry
 
     async def hop(self, window: F32, first_frame: int) -> MotionChunk:
-        """The next hop's motion.
+        """Make the motion of the next hop.
 
         Args:
             window: Samples as `window_of` says.

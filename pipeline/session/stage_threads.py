@@ -1,4 +1,4 @@
-"""The stages of any family in this process: two threads, and `rife` behind a third."""
+"""Runs the stages of any family in this process: in two threads, and `rife` in a third."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SpeechEncoderStage(Protocol):
     """Stage `audio_features` of a family."""
 
     def window(self, samples: F32, first_row: int, /) -> FeatureRows:
-        """Rows of one window."""
+        """Feature rows of one window of samples, float32 (n,) at 16 kHz; `first_row` is the index of the first one."""
         ...
 
 
@@ -30,11 +30,11 @@ class PictureStage(Protocol):
     """Stage `renderer` of a family."""
 
     def render(self, request: RenderRequest, /) -> Nv12RectBatch:
-        """Pictures."""
+        """Finished rectangles of a chunk."""
         ...
 
     def crops(self, request: RenderRequest, /) -> CropBatch:
-        """Face crops."""
+        """Face crops of a chunk, which `rife` goes on with."""
         ...
 
 
@@ -71,28 +71,28 @@ class StageThreads:
         self.calls: Counter[str] = Counter()
 
     async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
-        """See `Stages`."""
+        """Encode one window of speech in the speech thread; part of the protocol `Stages`."""
         return await self._in_speech_thread("audio_features", lambda: self._encoder_stage.window(window, first_row))
 
     async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
-        """See `Stages`; a call without rows does the set-up of a session, where the family has one."""
+        """Make the motion of one hop in the speech thread; a call without rows does a session's set-up, where there is one."""
         return await self._in_speech_thread("motion_diffusion", lambda: self._motion_step(rows, carry))
 
     async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
-        """See `Stages`."""
+        """Draw the finished rectangles of a chunk in the picture thread; part of the protocol `Stages`."""
         return await self._run("renderer", self._picture_thread, lambda: self._renderer_stage.render(request))
 
     def crops(self, request: RenderRequest) -> LocalCrops:
-        """See `Stages`."""
+        """Begin to draw the crops of a chunk in the picture thread, without waiting; part of the protocol `Stages`."""
         return LocalCrops(self._run("renderer", self._picture_thread, lambda: self._renderer_stage.crops(request)))
 
     async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
-        """See `Stages`."""
+        """Interpolate crops to the video's frame rate and composite them; part of the protocol `Stages`."""
         self.calls["rife"] += 1
         return await self._rife.run(request, crops, before)
 
     def check_rate(self, fps: float) -> None:
-        """Refuse a frame rate that `rife` would have to make, where it cannot; see `LocalRife.check`."""
+        """Refuse a frame rate that `rife` cannot make here, with the error of `LocalRife.check`."""
         self._rife.check(fps)
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ def sway(seed: int, frames: I64) -> dict[str, F64]:
     """Slow waves of head pose and expression.
 
     Args:
-        seed: Of the session; moves the phases and, by up to 12 %, the frequencies.
+        seed: Seed of the session; it moves the phases and, by up to 12 %, the frequencies.
         frames: Frame indices at 25 frames/s.
 
     Returns:

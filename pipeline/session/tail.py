@@ -1,4 +1,4 @@
-"""The tail: crops into their canvas as NV12 rectangles. The end of the last stage that has pictures in its hands."""
+"""The tail puts crops into their canvas as NV12 rectangles; it is the end of the last stage that handles pictures."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Tail(Protocol):
         """Make pictures.
 
         Args:
-            avatar_id: Whose crops.
+            avatar_id: Id of the avatar that the crops show.
             colour: "bt709" or "bt601".
             crops: uint8 (n, 512, 512, 3), RGB, on the device that composites.
-            frames: m pictures, each of one crop.
+            frames: The m pictures to make, each of one crop.
 
         Returns:
-            m rectangles, on the host.
+            The m rectangles, on the host.
 
         Raises:
             LiveAnchorError: The avatar cannot be loaded.
@@ -77,11 +77,11 @@ def compose_still(rect: FaceRect, plan: CompositePlan, crops: torch.Tensor, fram
 
 
 class StillTail:
-    """The tail of avatars whose canvas stands still, any family.
+    """Puts crops into canvases that stand still; implements `Tail` for any family.
 
     Args:
         load_avatar: Id -> avatar; raises a typed error for an unknown id.
-        cache_bytes: Bound on the plans kept.
+        cache_bytes: Bound on the memory of the plans kept, in bytes.
     """
 
     def __init__(self, load_avatar: Callable[[str], Avatar], cache_bytes: int = DEFAULT_CACHE_BYTES) -> None:
@@ -91,7 +91,7 @@ class StillTail:
         )
 
     def compose(self, avatar_id: str, colour: str, crops: torch.Tensor, frames: Sequence[Placed]) -> Nv12RectBatch:
-        """See `Tail.compose`; the position is of no importance here."""
+        """Make pictures as `Tail.compose` says; their positions do not matter where the canvas stands still."""
         rect, plan = self._plans.get_or_build((avatar_id, colour), lambda: self._prepare(avatar_id, colour))
         return compose_still(rect, plan, crops, frames)
 
@@ -101,6 +101,6 @@ class StillTail:
 
 
 def empty_batch(rect: FaceRect) -> Nv12RectBatch:
-    """No pictures."""
+    """A batch without pictures."""
     luma: U8 = np.zeros((0, rect.h, rect.w), np.uint8)
     return Nv12RectBatch(rect, luma, np.zeros((0, rect.h // 2, rect.w), np.uint8))
