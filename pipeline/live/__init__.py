@@ -1,1 +1,1 @@
-"""Live sessions: a clock, idle, speech, interruption and end, over any `pipeline.stages.Stages`, without any transport."""
+"""Runs live sessions over any `pipeline.stages.Stages`: clock, idle, speech, interruption and end, without any transport."""

@@ -11,7 +11,7 @@ from pipeline.types import Nv12Rect
 
 
 class Drive(StrEnum):
-    """Whose voice drives the face."""
+    """Names the voice that drives the face: the client's microphone, or speech that is pushed."""
 
     MIC = "mic"
     PUSH = "push"
@@ -44,9 +44,9 @@ class VideoTick:
     """One frame that is due now.
 
     Attributes:
-        index: Since the session's first frame, at the session's frame rate; grows by one per tick.
+        index: Number of frames since the session's first one, at the session's frame rate; grows by one per tick.
         pts_s: Presentation time on the media clock in seconds, `index / fps` as an exact multiple of 1/90000 s.
-        rect: What changes on the canvas; None repeats the picture before.
+        rect: The part of the canvas that changes; None repeats the picture before.
         late: True where a new picture was due and had not come.
     """
 
@@ -61,9 +61,9 @@ class VoiceTick:
     """The voice that belongs to one frame.
 
     Attributes:
-        pcm: float32 (n,), mono, 16 kHz; digital silence where nobody speaks.
+        pcm: float32 (n,), mono, 16 kHz; digital silence where there is no speech.
         pts_samples: Index of the first sample on the media clock, 16 kHz; sample 0 is heard with frame 0.
-        speech: Whether it holds any sample of somebody's speech.
+        speech: Whether the samples hold any speech.
     """
 
     pcm: F32
@@ -77,13 +77,13 @@ class LiveEvent:
 
     Attributes:
         name: `speaking_started`, `speaking_finished`, `interrupted`, `connected`, `ended`, `error`.
-        session_id: Whose.
-        epoch: Of the session when it happened.
+        session_id: Id of the session that it happened in.
+        epoch: Epoch of the session when it happened.
         at_s: Position on the media clock in seconds.
-        position_s: `speaking_finished`: seconds of the utterance that were sent.
-        interrupted: `speaking_finished`: whether it was cut short.
-        utterance_id: Which utterance, where there is one.
-        detail: For people.
+        position_s: Seconds of the utterance that were sent, for `speaking_finished`; None for other events.
+        interrupted: Whether the utterance was cut short, for `speaking_finished`; None for other events.
+        utterance_id: Id of the utterance that the event is about; None where it is about none.
+        detail: Explanation for people.
     """
 
     name: str
@@ -104,16 +104,16 @@ class LiveSink(Protocol):
         ...
 
     def voice(self, tick: VoiceTick) -> None:
-        """Let it be heard now."""
+        """Play the voice of one frame now."""
         ...
 
     def event(self, event: LiveEvent) -> None:
-        """Tell the client."""
+        """Tell the client of an event."""
         ...
 
 
 class LiveClock(Protocol):
-    """Time as a session sees it."""
+    """Gives a session its time, and lets it wait."""
 
     def now(self) -> float:
         """Monotonic seconds."""

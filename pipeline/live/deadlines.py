@@ -14,11 +14,11 @@ from pipeline.stage_meter import StageMeter
 from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
 
 PREROLL_FRAMES: Final = 3
-"""The mouth begins to move before the sound: as many frames as the encoder's look-ahead touches."""
+"""Frames by which the mouth begins to move before the sound: as many as the encoder's look-ahead touches."""
 LONGEST_HOLD_S: Final = 1.0
 """Nothing is waited for longer than this: a picture is held no longer, and stages are trusted to answer by then."""
 _AHEAD: Final = samples_of_ms(400)
-"""Motion is made at most so far ahead of the media clock, so that an interruption wastes little."""
+"""Samples that motion is made ahead of the media clock at most, so that an interruption wastes little."""
 _FADE_AHEAD: Final = samples_of_ms(240)
 _LATE: Final = samples_of_ms(200)
 """Speech that is further behind than this starts anew at the present."""
@@ -47,9 +47,9 @@ class Deadlines:
     """Compares the work of one session with its media clock.
 
     Args:
-        stages: Say how long they take, and how far they look ahead.
-        cadence: How speech is cut.
-        timeline: What will be heard.
+        stages: The stages; they say how long they take, and how far they look ahead.
+        cadence: How speech is cut into hops.
+        timeline: The samples that will be heard.
         more_may_come: Whether samples may still be written where the timeline ends now.
         now: Position of the media clock in samples.
     """
@@ -71,7 +71,7 @@ class Deadlines:
 
     @property
     def rules(self) -> Rules:
-        """The planner's rules: speech begins at any frame, a little before its sound, and idle frames are the loop's."""
+        """Rules for the planner: speech begins at any frame, a little before its sound; the loop shows idle frames."""
         cadence = self._cadence
         return Rules(cadence.hop_frames, cadence.gate_frames, grid=1, ahead=PREROLL_FRAMES, idle=0, fade=_FADE_CHUNK)
 
@@ -82,7 +82,7 @@ class Deadlines:
 
     @property
     def written(self) -> int:
-        """Whole frames of which it is written what will be heard."""
+        """Number of whole frames whose sound is on the timeline already."""
         return frame_of(self._timeline.end)
 
     @property
@@ -103,7 +103,7 @@ class Deadlines:
         return self._now() < self._retry_at
 
     def back_off(self) -> None:
-        """A stage failed: call none for a while."""
+        """Call no stage for a while, because one failed."""
         self._retry_at = self._now() + _BACK_OFF
 
     def missed(self, frame: int) -> bool:

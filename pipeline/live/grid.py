@@ -8,13 +8,13 @@ from kernels.errors import InvalidInputError
 from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
 
 LIVE_FPS = (25, 50)
-"""Rates whose ticks hold a whole number of samples and of 1/90000 s."""
+"""Frame rates whose ticks hold a whole number of samples and of 1/90000 s."""
 _RTP_HZ = 90_000
 
 
 @dataclass(frozen=True)
 class MediaGrid:
-    """Ticks of a session.
+    """Converts between ticks, samples and seconds of one session.
 
     Attributes:
         fps: Ticks, that is pictures, per second: 25 or 50.
@@ -23,7 +23,7 @@ class MediaGrid:
     fps: int
 
     def __post_init__(self) -> None:
-        """Refuse other rates."""
+        """Refuse every rate that is not one of `LIVE_FPS`."""
         if self.fps not in LIVE_FPS:
             raise InvalidInputError("fps", f"{self.fps:g}", ", ".join(map(str, LIVE_FPS)), "live sessions")
 
@@ -53,5 +53,5 @@ def frame_from(samples: int) -> int:
 
 
 def samples_of_ms(milliseconds: float) -> int:
-    """Milliseconds as samples."""
+    """Number of samples at 16 kHz in so many milliseconds."""
     return round(milliseconds * SAMPLE_RATE_HZ / 1000)

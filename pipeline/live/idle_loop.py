@@ -1,4 +1,4 @@
-"""The face of somebody who listens: a loop of pictures per avatar, drawn once, in memory, shared by all sessions of a replica."""
+"""The face that listens: a loop of pictures per avatar, drawn once and kept in memory for all sessions of a replica."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHUNK: Final = 4
 """Frames per render call: a loop that is being drawn must not keep a speaker waiting."""
 _MOTION_BYTES: Final = 16 * 2**20
 _POSE_WEIGHT: Final = 0.02
-"""Weight of a pose logit beside an expression coordinate when poses are compared."""
+"""Weight of a pose logit when poses are compared; an expression coordinate that moves the mouth weighs 1."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class LoopPictures:
     """Pictures of a loop, at the session's rate.
 
     Attributes:
-        loop: Of its places, from the first to the last.
-        entry: From the still picture to place 0, which is the next one; empty for a template video.
+        loop: The pictures of the loop's places, from the first to the last.
+        entry: The pictures that lead from the still picture to place 0; empty for a template video.
     """
 
     loop: tuple[Nv12Rect, ...]
@@ -48,16 +48,16 @@ class LoopPictures:
 
 @dataclass
 class IdleLoop:
-    """One avatar's loop at one frame rate and colour.
+    """Gives the idle motion and pictures of one avatar at one frame rate and colour.
 
     Attributes:
-        motion: float32 (n, 265), its frames, played to and fro.
+        motion: float32 (n, 265), motion of the loop's frames, which are played to and fro.
         entry_motion: float32 (m, 265), frames that lead from the still picture into the loop.
-        rest: The still picture, there before anything is drawn.
+        rest: The still picture, which is shown before anything is drawn.
         rest_motion: float32 (265,), motion of the still picture.
         mouth: Columns of the motion that move the mouth.
-        grid: Ticks.
-        pictures: None until they are drawn.
+        grid: Ticks at the loop's frame rate.
+        pictures: Pictures of the loop; None until they are drawn.
     """
 
     motion: F32
@@ -93,11 +93,11 @@ class IdleLoop:
 
 
 class IdleLoops:
-    """The loops of one replica: most recently used ones, bounded in bytes; sessions keep the one they show.
+    """Keeps the most recently used loops of one replica, bounded in bytes; a session keeps the one that it shows.
 
     Args:
-        stages: Draws them; calls count for no session.
-        settings: Length of a loop, bound on memory.
+        stages: The stages that draw the loops; their calls count for no session.
+        settings: Length of a loop in frames, bound on memory in bytes.
     """
 
     def __init__(self, stages: Stages, settings: LiveSettings) -> None:
@@ -113,12 +113,12 @@ class IdleLoops:
         """The loop as it is now: with pictures where they were drawn, else the still picture alone.
 
         Args:
-            avatar: Whose.
+            avatar: The avatar that idles.
             picture: Frame rate and colour.
-            behaviour: `pipeline.session.behaviour.behaviour_of(avatar)` where it is at hand.
+            behaviour: What `behaviour_of(avatar)` answers, where the caller has it already; None asks again.
 
         Raises:
-            InvalidInputError: A frame rate that live sessions cannot have.
+            InvalidInputError: Live sessions cannot have this frame rate.
         """
         behaviour = behaviour or behaviour_of(avatar)
         rect = avatar.rect
@@ -139,7 +139,7 @@ class IdleLoops:
         )
 
     async def warm(self, avatar: Avatar, picture: SessionSettings | None = None) -> None:
-        """See that an avatar's pictures are here; drawn once, also when several ask at a time.
+        """Have an avatar's pictures drawn where they are not here; calls at the same time share one drawing.
 
         Raises:
             LiveAnchorError: A stage failed.
@@ -150,7 +150,7 @@ class IdleLoops:
         await self.draw(self.open(avatar, picture, behaviour), avatar, picture)
 
     async def draw(self, loop: IdleLoop, avatar: Avatar, picture: SessionSettings) -> None:
-        """Give a loop its pictures, from memory or drawn now; cancelling it leaves others' drawing alone.
+        """Give a loop its pictures, from memory or drawn now. Cancelling the call does not stop drawing that others wait for.
 
         Raises:
             LiveAnchorError: A stage failed.

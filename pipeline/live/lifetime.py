@@ -1,4 +1,4 @@
-"""Until when a session lives: its client comes in time, and the first reason to end it counts."""
+"""How long a session lives: its client must come in time, and the first reason to end it counts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pipeline.live.contracts import EndReason, LiveClock
 
 
 class Lifetime:
-    """One session's.
+    """Knows whether one session lives, waits for its client, and keeps the reason why it ends.
 
     Args:
-        clock: Time.
-        connect_timeout_s: How long the client may take to come.
+        clock: Clock that the wait for the client is measured with.
+        connect_timeout_s: Seconds that the client may take to come.
 
     Attributes:
         reason: Why the session ends or has ended; None while it lives.
@@ -26,7 +26,7 @@ class Lifetime:
         self.reason: EndReason | None = None
 
     def connected(self) -> None:
-        """The client is there."""
+        """Note that the client has come."""
         self._connected.set()
 
     def end(self, reason: EndReason) -> None:
@@ -36,7 +36,7 @@ class Lifetime:
             self._ending.set()
 
     async def client_came(self) -> bool:
-        """Wait for the client; False when the session ends before, by a time-out, too."""
+        """Wait for the client; False where the session ends first, which includes a client that does not come in time."""
         deadline = self._clock.now() + self._connect_timeout_s
         waits = [
             asyncio.create_task(self._connected.wait()),

@@ -13,7 +13,7 @@ from pipeline.session.behaviour import MotionBehaviour
 from pipeline.types import MOTION_FPS
 
 LONGEST_GAP: Final = 3 * MOTION_FPS
-"""Frames between two blinks."""
+"""Largest number of frames between two blinks that a loop should have."""
 _SEARCHED: Final = 3000
 _POSE: Final = (*range(PITCH.start, ROLL.stop), *range(TRANSLATION.start, TRANSLATION.stop))
 _BLINKING: Final = 0.5
@@ -23,16 +23,16 @@ def mirrored(step: int, count: int, per_frame: int = 1) -> int:
     """Place of a step in `count` frames played to and fro, end frames shown twice: 0 1 2 2 1 0 0 1 ... for 3.
 
     Args:
-        step: Any; counted in pictures.
-        count: Frames.
-        per_frame: Pictures per frame; places then run from 0 to `per_frame * (count - 1)`, those between frames included.
+        step: Any integer; steps are counted in pictures.
+        count: Number of frames.
+        per_frame: Pictures per frame; places then run from 0 to `per_frame * (count - 1)` and include places between frames.
     """
     turn = step % (2 * per_frame * count)
     return max(min(turn, per_frame * (2 * count - 1) - turn, per_frame * (count - 1)), 0)
 
 
 def blinking(motion: F32) -> NDArray[np.bool_]:
-    """Frames (n,) of which the expression is far from its usual: of a silent face those that blink; none where nothing moves."""
+    """Flag (n,) frames whose expression is far from the usual one, as a blink is in a silent face; none where nothing moves."""
     expression = motion[:, EXP]
     away = np.abs(expression - np.median(expression, axis=0)).max(axis=1)
     most = float(away.max()) if len(away) else 0.0
@@ -40,7 +40,7 @@ def blinking(motion: F32) -> NDArray[np.bool_]:
 
 
 def longest_gap(blinks: NDArray[np.bool_]) -> int:
-    """Frames in a row without a blink, when (n,) frames are played to and fro; `n * 2` where none blinks."""
+    """Longest run of frames without a blink, when (n,) frames are played to and fro; `2 * n` where none blinks."""
     shut = np.flatnonzero(blinks)
     if not len(shut):
         return 2 * len(blinks)
@@ -51,8 +51,8 @@ def longest_gap(blinks: NDArray[np.bool_]) -> int:
 def choose_loop(behaviour: MotionBehaviour, seed: int, frames: int) -> F32:
     """Motion of a loop, float32 (frames, 265); a template video's loop is the video itself, whatever `frames` says.
 
-    Among the stretches of two minutes of idle motion: those that blink within `LONGEST_GAP` and not while they turn round, or
-    else blink most often; of these the one that turns most gently.
+    The stretch is chosen from two minutes of idle motion. It blinks within `LONGEST_GAP` and not while it turns round, or, where
+    no stretch does, most often; among equals it is the one that turns most gently.
     """
     if behaviour.template_frames:
         return behaviour.idle(seed, 0, behaviour.template_frames)

@@ -1,4 +1,4 @@
-"""The clock of real sessions: the event loop's own."""
+"""The clock of real sessions, which is the machine's monotonic one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 class MonotonicClock:
-    """`LiveClock` over the monotonic clock."""
+    """Implements `LiveClock` with the monotonic clock and the event loop's timers."""
 
     def now(self) -> float:
         """Monotonic seconds."""

@@ -10,13 +10,13 @@ from pipeline.types import Nv12Rect
 
 
 class LoopPlace:
-    """The idle face of one session. Until the loop's pictures are here it rests in the avatar's still picture.
+    """Shows the idle face of one session. It rests in the avatar's still picture until the loop's pictures are here.
 
     Args:
-        loop: How the face idles.
+        loop: The avatar's idle loop.
 
     Attributes:
-        start: Frame of the session at which the loop begins; frames before lead into it.
+        start: Frame of the session at which the loop begins; the frames before lead into it.
     """
 
     def __init__(self, loop: IdleLoop) -> None:

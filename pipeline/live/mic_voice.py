@@ -14,17 +14,17 @@ from pipeline.session.speech_scan import SpeechScan, SpokenSpan
 
 QUIET_AFTER_CUT: Final = samples_of_ms(200)
 LONGEST_MUTE: Final = samples_of_ms(2000)
-"""After an interruption the rest of what was being said is left out: until the microphone is quiet, at most so long."""
+"""Samples of what was being said that are left out after an interruption, at most; it ends sooner when the voice is quiet."""
 
 
 class MicVoice:
-    """Utterances of one session's microphone.
+    """Finds the utterances of one session's microphone.
 
     Args:
         microphone: Puts samples on the timeline.
-        scan: Finds speech on it.
-        quiet_rms: A block below this RMS is quiet.
-        name: Makes utterance ids unique.
+        scan: Finds speech on the timeline.
+        quiet_rms: RMS, linear full scale, below which a block of samples is quiet.
+        name: Prefix that makes utterance ids unique.
     """
 
     def __init__(self, microphone: Microphone, scan: SpeechScan, quiet_rms: float, name: str) -> None:
@@ -56,7 +56,11 @@ class MicVoice:
             self._microphone.received += len(pcm)
 
     def hear(self, start: int, until: int) -> tuple[int, list[Utterance]]:
-        """The timeline was played from `start` to `until`; see `SpeechQueue.hear`. At most one utterance begins or ends."""
+        """Note that the timeline was played from `start` to `until`; at most one utterance begins or ends.
+
+        Returns:
+            Samples of speech that this added, and the utterances that are thereby over.
+        """
         spans = self._scan.spans
         if self._current is None:
             while spans and spans[0].end is not None and spans[0].end <= start:

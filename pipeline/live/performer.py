@@ -30,13 +30,13 @@ class Performer:
     """Drives the face of one session: asks the planner what comes next, when it is due, and has it made and drawn.
 
     Args:
-        stages: Make motion.
-        loop: How the face idles.
-        opening: How it begins to speak.
-        timeline: What will be heard.
-        scan: Which frames of it are speech.
-        shelf: Draws.
-        deadlines: When work is due.
+        stages: The stages that make motion.
+        loop: The loop in which the face idles.
+        opening: Gives the carry with which speech begins.
+        timeline: The samples that will be heard.
+        scan: Decides which frames of the timeline are speech.
+        shelf: Draws pictures and keeps them until they are due.
+        deadlines: Says when work is due.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Performer:
 
     @property
     def fault(self) -> BaseException | None:
-        """What ended the work, where it ended by itself."""
+        """The error that ended the work; None while it goes on."""
         return self._worker.fault
 
     def start(self) -> None:
@@ -70,7 +70,7 @@ class Performer:
         self._worker.start()
 
     def wake(self) -> None:
-        """There may be work."""
+        """Look for work again: there may be some now."""
         self._worker.wake()
 
     async def close(self) -> None:
@@ -78,7 +78,7 @@ class Performer:
         await self._worker.close(self._shelf.clear(self._maker.epoch))
 
     def take(self, tick: int) -> tuple[Nv12Rect | None, bool]:
-        """The picture of a tick; see `Screen.take`."""
+        """Take the picture of a tick, None to hold the one before, and whether one was due that had not come."""
         if self._planner.doing is Doing.IDLE:
             self._screen.enter_loop(tick // self._grid.ticks_per_frame)
         else:
@@ -109,7 +109,7 @@ class Performer:
         self._begin_fade(Turn(Doing.FADE, first))
 
     def restart(self) -> None:
-        """Give up all work and go on at the present: a stage does not answer."""
+        """Give up all work and go on at the present, because a stage does not answer."""
         self._drop_work()
         if self._planner.doing is Doing.SPEECH:
             self._deadlines.back_off()

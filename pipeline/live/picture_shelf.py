@@ -1,4 +1,4 @@
-"""Pictures that were drawn and are not due yet, and the calls that draw them: few at a time, nothing for times that have passed."""
+"""Pictures that were drawn and are not due yet, and the calls that draw them: few at a time, and none for what is past."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ class _Call:
 
 
 class PictureShelf:
-    """One session's.
+    """Has the pictures of one session drawn and keeps them until they are due.
 
     Args:
-        stages: Draw pictures.
-        avatar_id: Whose.
+        stages: The stages that draw pictures.
+        avatar_id: Id of the avatar whose face is drawn.
         picture: Frame rate, colour, calls in flight.
         chunk_frames: Frames of motion per call.
-        grid: Ticks.
-        now: Position of the media clock in samples.
-        on_ready: Called when pictures came.
+        grid: Ticks of the session.
+        now: Gives the position of the media clock in samples.
+        on_ready: Called whenever pictures have come.
 
     Attributes:
         origin: Frame at which the idle loop began; a template video's frames are counted from there.
         due: The next tick; pictures for earlier ones are not wanted.
-        dropped: Pictures that came too late or were not drawn because they would have.
+        dropped: Number of pictures that came too late, or were not drawn because they would have come too late.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class PictureShelf:
 
     @property
     def in_flight(self) -> int:
-        """Calls that have not answered."""
+        """Number of calls that have not answered."""
         return len(self._tasks)
 
     def __len__(self) -> int:
-        """Pictures that wait."""
+        """Number of pictures that wait."""
         return len(self._ready)
 
     def take(self, tick: int) -> Nv12Rect | None:
@@ -101,7 +101,7 @@ class PictureShelf:
         return self._ready.pop(tick, None)
 
     def clear(self, epoch: int) -> list[asyncio.Task[None]]:
-        """Forget all pictures and give up all calls; what comes next is of `epoch`. The calls, to be waited for."""
+        """Forget all pictures, cancel all calls and begin the epoch `epoch`; returns the cancelled calls, to be waited for."""
         given_up = list(self._tasks)
         for task in given_up:
             task.cancel()
@@ -111,7 +111,7 @@ class PictureShelf:
         return given_up
 
     def cut(self, frame: int) -> None:
-        """Frames from `frame` on will be others than those that were added."""
+        """Drop what was added for `frame` and later ones: other motion will be added in its place."""
         tick = frame * self._per_frame
         self._ready = {at: rect for at, rect in self._ready.items() if at < tick}
         for call in self._tasks.values():
@@ -143,7 +143,7 @@ class PictureShelf:
         await self._draw(motion, first_frame, after)
 
     async def finish(self, following: F32 | None) -> None:
-        """The stretch ends: draw what waits; `following` (265,) is the frame that is shown after it."""
+        """End the stretch: draw what waits; `following` (265,) is the motion that is shown after it, None for a hold."""
         pending, self._pending = self._pending, None
         if pending is not None:
             await self._draw(pending, self._next_frame - len(pending), following)

@@ -16,15 +16,15 @@ class Screen:
     """Shows one session's pictures, and holds the last one where the next is late.
 
     Args:
-        grid: Ticks.
-        place: The idle loop.
+        grid: Ticks of the session.
+        place: The session's place in its idle loop.
         shelf: Pictures that were drawn.
         score: Motion of the frames.
 
     Attributes:
-        shown: The frame of motion that is shown.
-        unseen: Nothing was seen of what is being drawn: the loop is shown instead, until a picture comes.
-        calm_until: Pictures before this frame are held on purpose and count as none that are late.
+        shown: Index of the frame of motion that is shown.
+        unseen: Whether no picture of what is being drawn was seen; the loop is shown instead, until one comes.
+        calm_until: Frame before which pictures are held on purpose and do not count as late.
     """
 
     def __init__(self, grid: MediaGrid, place: LoopPlace, shelf: PictureShelf, score: MotionScore) -> None:
@@ -43,25 +43,25 @@ class Screen:
         return self._drawn is not None and not self.unseen and self._drawn[0] <= frame < self._drawn[1]
 
     def draw_from(self, frame: int) -> None:
-        """Drawn pictures are shown from a frame on, or go on there."""
+        """Show drawn pictures from a frame on, or go on showing them there."""
         goes_on = self._drawn is not None and self.is_drawn(frame - 1)
         self._drawn = (self._drawn[0] if self._drawn is not None and goes_on else frame, math.inf)
 
     def go_on_drawing(self, frame: int) -> None:
-        """Drawn pictures are shown at a frame and after it, whatever was shown before."""
+        """Show drawn pictures at a frame and after it, whatever was shown before."""
         self._drawn = (min(frame, self._drawn[0] if self._drawn is not None else frame), math.inf)
 
     def draw_until(self, frame: int) -> None:
-        """The loop is shown from a frame on."""
+        """Show the loop from a frame on."""
         if self._drawn is not None:
             self._drawn = (self._drawn[0], frame)
 
     def draw_none(self) -> None:
-        """The loop is shown."""
+        """Show the loop and no drawn picture."""
         self._drawn = None
 
     def enter_loop(self, frame: int) -> None:
-        """Begin the loop at a frame where its pictures have come and none that was drawn is shown."""
+        """Begin the loop at a frame, if its pictures have come and no drawn picture is shown there."""
         if self._place.ready and not self.is_drawn(frame):
             self._place.enter(frame)
             self._shelf.origin = self._place.start

@@ -48,7 +48,7 @@ class LiveSettings(Settings):
 
 
 class IceServer(Settings):
-    """One STUN or TURN server, given to clients and used by us."""
+    """Names one STUN or TURN server, which clients are given and the service uses itself."""
 
     urls: tuple[str, ...] = Field(min_length=1, description="stun:host:port or turn:host:port?transport=udp.")
     username: str = ""
@@ -61,7 +61,7 @@ class IceServer(Settings):
 
 
 class RtcSettings(Settings):
-    """How media travels."""
+    """Settings of the WebRTC transport: servers, addresses, ports, bit rates and viewers."""
 
     ice_servers: tuple[IceServer, ...] = Field((), description="None by default: host candidates only.")
     public_ip: str = Field("", description="Address that replaces our own in candidates, behind 1:1 NAT.")

@@ -10,17 +10,17 @@ from pipeline.types import SAMPLE_RATE_HZ
 
 
 class SpeakingState:
-    """One session's.
+    """Keeps whether one session's face speaks and sends the events that say so.
 
     Args:
-        session_id: For events.
-        tell: Gets every event.
-        at_s: Position on the media clock in seconds.
+        session_id: Id that every event carries.
+        tell: Called with every event.
+        at_s: Gives the position on the media clock in seconds.
 
     Attributes:
         state: Where the session is in its life.
-        epoch: Interruptions so far.
-        utterances: Utterances that began.
+        epoch: Number of interruptions so far.
+        utterances: Number of utterances that began.
     """
 
     def __init__(self, session_id: str, tell: Callable[[LiveEvent], None], at_s: Callable[[], float]) -> None:
@@ -30,7 +30,7 @@ class SpeakingState:
         self.utterances = 0
 
     def heard(self, over: list[Utterance], current: Utterance | None) -> None:
-        """A tick was heard: utterances are over, and another may have begun."""
+        """Note what a heard tick changed: some utterances are over, and another may have begun."""
         for utterance in over:
             self._begins(utterance)
             self._finished(utterance, interrupted=False)
@@ -39,7 +39,7 @@ class SpeakingState:
         self._settle(current)
 
     def interrupted(self, cut: list[Utterance]) -> None:
-        """Utterances were cut, the one that was heard first; at least one."""
+        """Note that utterances were cut: at least one, and the one that was heard comes first."""
         self.event("interrupted", utterance_id=cut[0].utterance_id)
         for utterance in cut:
             self._finished(utterance, interrupted=True)
@@ -54,7 +54,7 @@ class SpeakingState:
         utterance_id: str | None = None,
         detail: str = "",
     ) -> None:
-        """Tell the client; see `LiveEvent`."""
+        """Send the client an event; the arguments are the fields of `LiveEvent`."""
         self._tell(
             LiveEvent(name, self._session_id, self.epoch, self._at_s(), position_s, interrupted, utterance_id, detail)
         )

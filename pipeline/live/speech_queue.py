@@ -15,12 +15,12 @@ from pipeline.live.timeline import Timeline
 from pipeline.types import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
 
 PLACED_AHEAD: Final = samples_of_ms(1000)
-"""Samples lie on the timeline at most so long before they are heard."""
+"""Samples by which speech is laid on the timeline before it is heard, at most."""
 SOFT: Final = samples_of_ms(2.5)
-"""How long a voice takes to fall to silence before a gap in an utterance, and to rise after it."""
+"""Samples that a voice takes to fall to silence before a gap in an utterance, and to rise after it."""
 _RISING: Final = np.linspace(0.0, 1.0, SOFT, endpoint=False, dtype=np.float32)
 OPEN_WITHOUT_AUDIO: Final = samples_of_ms(10_000)
-"""An utterance that nobody finishes ends when nothing has come for so long."""
+"""Samples of time without audio after which an utterance ends that its client has not finished."""
 
 
 class QueueFullError(InvalidInputError):
@@ -34,13 +34,13 @@ class Utterance:
     """One stretch of speech that begins and ends once.
 
     Attributes:
-        utterance_id: Name.
-        finished: Nothing more will come.
+        utterance_id: Name of the utterance, unique in its session.
+        finished: Whether nothing more will come.
         waiting: Samples that are not on the timeline yet.
-        waiting_samples: How many they are.
+        waiting_samples: Number of these samples.
         placed: Stretches of the timeline [start, stop) that hold its samples.
-        sent: Samples that were heard.
-        started: Its first sample was heard.
+        sent: Number of samples that were heard.
+        started: Whether its first sample was heard.
         last_audio: Position of the media clock when samples came last.
     """
 
@@ -55,11 +55,11 @@ class Utterance:
 
     @property
     def done(self) -> bool:
-        """Everything was heard."""
+        """Whether everything was heard."""
         return self.finished and not self.waiting and not self.placed
 
     def add(self, pcm: F32, now: int) -> None:
-        """More samples came, float32 (n,)."""
+        """Add samples that came, float32 (n,)."""
         self.last_audio = now
         if len(pcm):
             self.waiting.append(pcm)
@@ -75,14 +75,14 @@ class Utterance:
         return pcm
 
     def put(self, start: int, stop: int) -> None:
-        """Note that samples were placed."""
+        """Note that samples were placed on the timeline at [start, stop)."""
         if self.placed and self.placed[-1][1] == start:
             self.placed[-1] = (self.placed[-1][0], stop)
         else:
             self.placed.append((start, stop))
 
     def hear(self, until: int) -> int:
-        """Note that the timeline was played up to `until`; how many of this utterance's samples that added."""
+        """Note that the timeline was played up to `until`, and return how many more of its samples were heard."""
         heard = 0
         while self.placed and self.placed[0][0] < until:
             start, stop = self.placed.popleft()
@@ -93,7 +93,7 @@ class Utterance:
         return heard
 
     def cut(self, position: int) -> None:
-        """Nothing after `position` will be heard."""
+        """End the utterance at `position` of the timeline: nothing after it will be heard."""
         self.placed = deque((start, min(stop, position)) for start, stop in self.placed if start < position)
         self.waiting.clear()
         self.waiting_samples = 0
@@ -105,7 +105,7 @@ class LeadTimes:
     """How far ahead of the media clock speech must lie, in samples.
 
     Attributes:
-        start: From now to the first sample of an utterance of which everything needed is here.
+        start: Time from now to the first sample of an utterance of which everything needed is here.
         needed: Samples that must be here before the first frame of an utterance can be made.
         keep: An utterance whose samples end closer than this waits, so that it is heard with its lips.
     """
@@ -116,12 +116,12 @@ class LeadTimes:
 
 
 class SpeechQueue:
-    """Utterances of one session.
+    """Keeps the pushed utterances of one session and lays them on the timeline.
 
     Args:
-        timeline: Where samples go.
-        max_queued_s: Speech that may wait.
-        name: Makes utterance ids unique.
+        timeline: The timeline that samples are laid on.
+        max_queued_s: Seconds of speech that may wait.
+        name: Prefix that makes utterance ids unique.
     """
 
     def __init__(self, timeline: Timeline, max_queued_s: float, name: str) -> None:
@@ -135,17 +135,17 @@ class SpeechQueue:
 
     @property
     def queued_samples(self) -> int:
-        """Samples that were not heard yet."""
+        """Number of samples that were not heard yet."""
         return sum(u.waiting_samples + sum(stop - start for start, stop in u.placed) for u in self._queue)
 
     @property
     def empty(self) -> bool:
-        """Nothing waits, nothing plays and nobody is in the middle of an utterance."""
+        """Whether nothing waits, nothing plays and no utterance is open."""
         return not self._queue
 
     @property
     def more_may_come(self) -> bool:
-        """Whether samples wait for a place on the timeline, or somebody is in the middle of an utterance."""
+        """Whether samples wait for a place on the timeline, or an utterance is still open."""
         return any(utterance.waiting or not utterance.finished for utterance in self._queue)
 
     @property
@@ -154,13 +154,21 @@ class SpeechQueue:
         return self._queue[0] if self._queue else None
 
     def speak(self, pcm: F32, now: int) -> str:
-        """Queue a whole utterance behind the others; one that is open is heard to its end first. See `LiveSession.speak`."""
+        """Queue a whole utterance behind the others and return its id; an open one is heard to its end first.
+
+        Raises:
+            QueueFullError: More speech would wait than the session keeps.
+        """
         utterance = self._new(pcm, now)
         utterance.finished = True
         return utterance.utterance_id
 
     def push(self, pcm: F32, now: int) -> str:
-        """Add to the open utterance, or begin one; see `LiveSession.push`."""
+        """Add to the open utterance, or begin one, and return its id.
+
+        Raises:
+            QueueFullError: More speech would wait than the session keeps.
+        """
         if self._open is None:
             self._open = self._new(pcm, now)
         else:
@@ -169,7 +177,7 @@ class SpeechQueue:
         return self._open.utterance_id
 
     def finish(self) -> str | None:
-        """Close the open utterance."""
+        """Close the open utterance and return its id; None where none is open."""
         utterance, self._open = self._open, None
         if utterance is None:
             return None
@@ -177,7 +185,7 @@ class SpeechQueue:
         return utterance.utterance_id
 
     def pump(self, now: int, leads: LeadTimes) -> bool:
-        """Lay on the timeline what will be heard soon; whether anything was laid."""
+        """Lay on the timeline what will be heard soon, and return whether anything was laid."""
         moved = False
         for utterance in list(self._queue):
             if utterance is self._open and now - utterance.last_audio > OPEN_WITHOUT_AUDIO:
@@ -195,7 +203,7 @@ class SpeechQueue:
         return not self.empty
 
     def hear(self, start: int, until: int) -> tuple[int, list[Utterance]]:
-        """The timeline was played from `start` to `until`.
+        """Note that the timeline was played from `start` to `until`.
 
         Returns:
             Samples of speech that this added, and the utterances that are thereby over.
@@ -210,7 +218,7 @@ class SpeechQueue:
         return heard, over
 
     def cut(self, position: int) -> list[Utterance]:
-        """End everything at `position` of the timeline; the utterances that were in the queue, oldest first."""
+        """End everything at `position` of the timeline and return the utterances that were in the queue, oldest first."""
         dropped = list(self._queue)
         for utterance in dropped:
             utterance.cut(position)

@@ -11,8 +11,8 @@ class Interruption:
 
     Attributes:
         position_s: Seconds of the utterance that were sent, to the last sample; 0 where nothing was heard.
-        utterance_id: Which utterance; None where nobody spoke, and nothing was done.
-        epoch: Of the session from now on.
+        utterance_id: Id of the utterance that was cut; None where the face did not speak and nothing was done.
+        epoch: Epoch of the session from now on.
     """
 
     position_s: float
@@ -22,34 +22,35 @@ class Interruption:
 
 @dataclass(frozen=True)
 class LiveStats:
-    """One session's numbers, since its start unless said.
+    """Holds the numbers of one session, counted since its start unless a line says otherwise.
 
     Attributes:
-        session_id: Which session.
-        state: See `LiveState`.
-        drive: See `Drive`.
-        avatar_id: Whose face.
-        epoch: Interruptions so far.
+        session_id: Id of the session.
+        state: State of the session, a value of `LiveState`.
+        drive: Voice that drives the face, a value of `Drive`.
+        avatar_id: Id of the avatar whose face is shown.
+        epoch: Number of interruptions so far.
         fps: Pictures per second that it promises.
         fps_in: Frames of voice per second that came in over the last two seconds, 25 for a live microphone.
         fps_out: Ticks per second over the last two seconds.
         av_offset_ms: Picture time less voice time of the last tick.
         delay_ms: Time from a sample's arrival until it is heard.
-        delay_parts_ms: What it consists of: `chunk`, `look_ahead`, `compute`.
-        queue_depths: `speech_ms` that waits to be heard, `pictures` that wait to be shown, `renders` in flight.
+        delay_parts_ms: Parts of that delay: `chunk`, `look_ahead`, `compute`.
+        queue_depths: Speech that waits to be heard (`speech_ms`), pictures that wait to be shown (`pictures`), render calls in
+            flight (`renders`).
         stage_calls: Calls per stage.
         stage_failures: Failed calls per stage.
         stage_p50_ms: Median latency of recent calls per stage.
-        stage_p95_ms: 95th percentile of the same.
-        frames: Ticks.
-        frames_repeated: Ticks at which a picture was due and had not come.
-        frames_dropped: Pictures that came too late or were not drawn because they would have.
+        stage_p95_ms: 95th percentile of the same latencies.
+        frames: Number of ticks.
+        frames_repeated: Number of ticks at which a picture was due and had not come.
+        frames_dropped: Number of pictures that came too late, or were not drawn because they would have come too late.
         input_inserted_ms: Silence put into the microphone's samples because they were late.
         input_dropped_ms: Microphone samples left out because there were too many.
-        speaking: Whether somebody speaks now.
-        utterances: Utterances that began.
-        interruptions: Interruptions that cut something.
-        uptime_s: Seconds since `run`.
+        speaking: Whether the face speaks now.
+        utterances: Number of utterances that began.
+        interruptions: Number of interruptions that cut something.
+        uptime_s: Seconds since `run` was called.
     """
 
     session_id: str

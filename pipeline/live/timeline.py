@@ -9,11 +9,11 @@ import numpy as np
 from kernels.arrays import F32
 
 CAPACITY: Final = 1 << 17
-"""Samples kept, 8.2 s: the context of a feature window behind, work ahead in front."""
+"""Number of samples kept, 8.2 s: the context of a feature window behind the present, and work ahead of it."""
 
 
 class Timeline:
-    """A ring over the newest `CAPACITY` positions; reading never fails, older and later positions are silent."""
+    """Keeps the samples of the newest `CAPACITY` positions; reading never fails, older and later positions are silent."""
 
     def __init__(self) -> None:
         self._ring = np.zeros(CAPACITY, np.float32)
@@ -64,8 +64,8 @@ class Timeline:
         """Let the last `samples` before the end fall to silence: what was to follow comes later.
 
         Args:
-            samples: How long it falls.
-            since: What lies before has been heard already and stays as it is.
+            samples: Number of samples over which the voice falls.
+            since: Position before which everything has been heard already and stays as it is.
         """
         first = max(self._end - samples, since, 0)
         if first < self._end:

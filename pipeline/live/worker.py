@@ -10,8 +10,8 @@ class Worker:
     """Runs one step after the other, and waits to be woken where there is none.
 
     Args:
-        begin: Awaited first.
-        step: The next piece of work; its answer is False when there is none now.
+        begin: Called and awaited once before the first step, and again after work is begun anew.
+        step: Does the next piece of work; its answer is False when there is none now.
     """
 
     def __init__(self, begin: Callable[[], Awaitable[None]], step: Callable[[], Awaitable[bool]]) -> None:
@@ -23,7 +23,7 @@ class Worker:
 
     @property
     def fault(self) -> BaseException | None:
-        """What ended the work, where it ended by itself."""
+        """The error that ended the work; None while it goes on."""
         task = self._task
         return task.exception() if task is not None and task.done() and not task.cancelled() else None
 
@@ -32,7 +32,7 @@ class Worker:
         self._task = asyncio.create_task(self._work())
 
     def wake(self) -> None:
-        """There may be work."""
+        """Look for work again: there may be some now."""
         self._woken.set()
 
     def begin_anew(self, given_up: Iterable[asyncio.Task[None]]) -> None:
