@@ -97,7 +97,9 @@ class StageMeter:
         return rows
 
     async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
-        """A hop of motion, as `Stages` says."""
+        """A hop of motion, as `Stages` says; no call, and not counted, where the family has no such stage."""
+        if self.info.passes_rows_on:
+            return await self._stages.motion_diffusion(rows, carry)
         answer, _ = await self._timed("motion_diffusion", self._stages.motion_diffusion(rows, carry))
         return answer
 

@@ -88,6 +88,7 @@ class StageInfo:
             then begins from.
         gate_frames: Whole frames of look-ahead that decide whether someone speaks; None = all frames that the look-ahead touches.
         hop_choices: Shorter hops that a stream may choose, by the length of its feature windows and `MotionBehaviour.start`.
+        passes_rows_on: True where the family has no motion stage: its `pass_on` stands in for it, in the session, and is no call.
     """
 
     family: str
@@ -99,6 +100,7 @@ class StageInfo:
     sets_up: bool = False
     gate_frames: int | None = None
     hop_choices: tuple[int, ...] = ()
+    passes_rows_on: bool = False
 
     @property
     def lookahead_frames(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
@@ -50,7 +49,6 @@ class StageThreads:
 
     Attributes:
         info: What sessions must know of the family.
-        calls: Calls per stage so far.
     """
 
     def __init__(
@@ -68,27 +66,25 @@ class StageThreads:
         self._rife = rife
         self._speech_thread = ThreadPoolExecutor(1, thread_name_prefix="speech")
         self._picture_thread = ThreadPoolExecutor(1, thread_name_prefix="picture")
-        self.calls: Counter[str] = Counter()
 
     async def audio_features(self, window: F32, first_row: int) -> FeatureRows:
         """Encode one window of speech in the speech thread; part of the protocol `Stages`."""
-        return await self._in_speech_thread("audio_features", lambda: self._encoder_stage.window(window, first_row))
+        return await self._run(self._speech_thread, lambda: self._encoder_stage.window(window, first_row))
 
     async def motion_diffusion(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
         """Make the motion of one hop in the speech thread; a call without rows does a session's set-up, where there is one."""
-        return await self._in_speech_thread("motion_diffusion", lambda: self._motion_step(rows, carry))
+        return await self._run(self._speech_thread, lambda: self._motion_step(rows, carry))
 
     async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
         """Draw the finished rectangles of a chunk in the picture thread; part of the protocol `Stages`."""
-        return await self._run("renderer", self._picture_thread, lambda: self._renderer_stage.render(request))
+        return await self._run(self._picture_thread, lambda: self._renderer_stage.render(request))
 
     def crops(self, request: RenderRequest) -> LocalCrops:
         """Begin to draw the crops of a chunk in the picture thread, without waiting; part of the protocol `Stages`."""
-        return LocalCrops(self._run("renderer", self._picture_thread, lambda: self._renderer_stage.crops(request)))
+        return LocalCrops(self._run(self._picture_thread, lambda: self._renderer_stage.crops(request)))
 
     async def rife(self, request: RifeRequest, crops: CropsInWork, before: CropsInWork | None) -> Nv12RectBatch:
         """Interpolate crops to the video's frame rate and composite them; part of the protocol `Stages`."""
-        self.calls["rife"] += 1
         return await self._rife.run(request, crops, before)
 
     def check_rate(self, fps: float) -> None:
@@ -101,9 +97,5 @@ class StageThreads:
         self._speech_thread.shutdown()
         self._picture_thread.shutdown()
 
-    async def _in_speech_thread(self, stage: str, work: Callable[[], T]) -> T:
-        return await self._run(stage, self._speech_thread, work)
-
-    async def _run(self, stage: str, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        self.calls[stage] += 1
+    async def _run(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(thread, work)

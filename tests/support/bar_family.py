@@ -134,7 +134,7 @@ class BarFamily(Family):
 
     def info(self, audio: AudioFacts, motion: MotionFacts | None) -> StageInfo:
         assert motion is None, "there is no such stage"
-        return StageInfo("bar", HOP, audio.context_samples, audio.lookahead_samples, 1, doubles_in_motion_space=False)
+        return StageInfo("bar", HOP, audio.context_samples, audio.lookahead_samples, 1, False, passes_rows_on=True)
 
     def load_audio(self, folder: Path | None, device: str, threads: int, runtime: RuntimeKind = "auto") -> BarEars:
         return BarEars()

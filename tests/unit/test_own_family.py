@@ -27,6 +27,7 @@ from pipeline.live.settings import LiveSettings
 from pipeline.media.audio_in import decode_audio
 from pipeline.session.frames import clip_batches
 from pipeline.session.local_job import LocalPipeline
+from pipeline.stage_meter import StageMeter
 from serve_app.cli.app import app
 from tests.support.live import RecordingSink
 
@@ -140,7 +141,7 @@ def test_the_graph_s_replicas_serve_it_without_a_motion_stage() -> None:
         handles = StageHandles(ears, None, painter, painter)  # type: ignore[arg-type]  # duck-typed
         info = await fetch_info(handles, "bar", 10.0)
         assert (info.hop_frames, info.lookahead_samples) == (4, 640)
-        stages, avatar = GraphStages(handles, info, "s", 60.0), LocalPipeline(family="bar").avatar()
+        stages, avatar = StageMeter(GraphStages(handles, info, "s", 60.0)), LocalPipeline(family="bar").avatar()
         batches = [batch.y_planes async for batch in clip_batches(voice(), avatar, stages, SessionSettings(), 0)]
         assert set(stages.calls) == {"audio_features", "renderer"}
         return np.concatenate(batches)
@@ -164,23 +165,25 @@ def test_no_gpu_share_is_held_for_a_stage_that_it_lacks() -> None:
 def test_a_live_session_speaks_with_it() -> None:
     async def scene() -> None:
         sink, pipeline = RecordingSink(), LocalPipeline(family="bar")
+        meter = StageMeter(pipeline.stages)
         avatar, settings = pipeline.avatar(), LiveSettings(idle_loop_frames=50)
         loops = IdleLoops(pipeline.stages, settings)
         await loops.warm(avatar)
         session = LiveSession(
-            "s", pipeline.stages, avatar, loops, sink, settings, SessionSettings(), Drive.PUSH, 3, MonotonicClock()
+            "s", meter, avatar, loops, sink, settings, SessionSettings(), Drive.PUSH, 3, MonotonicClock()
         )
         task = asyncio.create_task(session.run())
         session.connected()
         async with asyncio.timeout(120):
             await sink.until(lambda: len(sink.videos) >= 5)
-            assert pipeline.stages.calls["audio_features"] == 0, "an idle bar costs no network"
+            assert not meter.calls["audio_features"], "an idle bar costs no network"
             session.speak(voice()[16_000:32_000])
             await sink.until(lambda: bool(sink.named("speaking_finished")))
             told = len(sink.videos)
             await sink.until(lambda: len(sink.videos) >= told + 25)
         session.end(EndReason.DELETED)
         assert await task is EndReason.DELETED
+        assert "motion_diffusion" not in session.stats().stage_calls, "there is no such stage"
         lit = shown(sink)
         assert lit[:5].max() == 0 and lit[-3:].max() == 0
         assert np.median(lit[lit > 0.1]) == pytest.approx(LOUD / 2**0.5, abs=0.05)

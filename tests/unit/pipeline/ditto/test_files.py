@@ -15,8 +15,8 @@ from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.config import FileMotion, SessionSettings
 from pipeline.ditto.avatar_tensors import unpack
-from pipeline.ditto.stages import DittoStages
 from pipeline.session.clip_motion import clip_motion, clip_start
+from pipeline.stage_meter import StageMeter
 from tests.support.ditto_avatar import still_avatar
 from tests.support.ditto_motion import FormulaModel, speaker
 from tests.support.whole_clip import WholeClipMotion
@@ -28,24 +28,25 @@ def test_files_show_the_whole_clip_s_motion(motion: FileMotion) -> None:
     avatar, pcm = still_avatar(), tone(640 * 83)
     who = unpack(avatar)
 
-    async def run() -> tuple[F32, list[int], DittoStages]:
+    async def run() -> tuple[F32, list[int], StageMeter]:
         made = stages(avatar)
         start = clip_start(avatar, 3, len(pcm), motion)
         assert start is not None
-        chunks = [chunk async for chunk in clip_motion(pcm, made, start)]
+        meter = StageMeter(made)
+        chunks = [chunk async for chunk in clip_motion(pcm, meter, start)]
         made.close()
         assert [chunk.hold is not None and bool(chunk.hold[0]) for chunk in chunks] == [True] + [False] * (
             len(chunks) - 1
         )
         assert [chunk.first_frame for chunk in chunks] == list(np.cumsum([0] + [len(c.motion) for c in chunks[:-1]]))
-        return np.concatenate([chunk.motion for chunk in chunks]), [len(chunk.motion) for chunk in chunks], made
+        return np.concatenate([chunk.motion for chunk in chunks]), [len(chunk.motion) for chunk in chunks], meter
 
-    moved, counts, made = asyncio.run(run())
+    moved, counts, meter = asyncio.run(run())
     online = {"overlap_v2": 70, "fix_kp_cond": 1, "fix_kp_cond_dim": (0, 202)} if motion == "compat" else {}
     whole = WholeClipMotion(encode_all, FormulaModel(), 3, DittoConfig(**online), who.blink_gaps)
     expected = whole.offline(pcm, who.speaker, 3) if motion == "offline" else whole.compat(pcm, who.speaker, 3)
     np.testing.assert_array_equal(moved, expected)
-    assert made.calls["motion_diffusion"] == made.calls["audio_features"] == 2 and sum(counts) == 83
+    assert meter.calls["motion_diffusion"] == meter.calls["audio_features"] == 2 and sum(counts) == 83
 
 
 def test_files_are_offline_unless_the_operator_says_otherwise() -> None:

@@ -40,6 +40,7 @@ from pipeline.ditto.registration import make_avatar
 from pipeline.ditto.stages import load_stages
 from pipeline.session.clip_motion import clip_motion, clip_start
 from pipeline.session.frames import clip_batches
+from pipeline.stage_meter import StageMeter
 from pipeline.types import Avatar, FeatureRows, Nv12RectBatch
 from serve_app.cli.app import app
 from tests.support.ditto_avatar import drawn_face
@@ -152,11 +153,12 @@ def test_online_from_samples_to_pictures(home: Path, avatar: Avatar) -> None:
     async def run() -> tuple[dict[str, int], list[Nv12RectBatch]]:
         stages = load_stages(AvatarStore(home / "avatars").get, weights_dir("ditto", home))
         try:
-            batches = clip_batches(pcm, avatar, stages, SessionSettings(file_motion="low_latency"), 1)
+            meter = StageMeter(stages)
+            batches = clip_batches(pcm, avatar, meter, SessionSettings(file_motion="low_latency"), 1)
             made = [batch async for batch in batches]
         finally:
             stages.close()
-        return dict(stages.calls), made
+        return dict(meter.calls), made
 
     try:
         calls, batches = asyncio.run(run())

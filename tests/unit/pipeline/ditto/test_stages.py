@@ -41,6 +41,7 @@ from pipeline.session.behaviour import behaviour_of
 from pipeline.session.clip_session import run_session
 from pipeline.session.frames import clip_batches
 from pipeline.session.speech_motion import SpeechMotion
+from pipeline.stage_meter import StageMeter
 from pipeline.stages import CarryError, RenderRequest
 from pipeline.types import AudioChunk, Avatar, FeatureRows, MotionChunk, Nv12RectBatch
 from tests.golden.support import motion_info
@@ -176,7 +177,7 @@ def test_a_clip_has_as_many_frames_as_its_audio(samples: int, motion: FileMotion
 @pytest.mark.parametrize("samples", [4559, 4560])
 def test_the_first_frame_needs_285_ms(samples: int) -> None:
     avatar, made = still_avatar(), stages(still_avatar())
-    fed = asyncio.Event()
+    meter, fed = StageMeter(made), asyncio.Event()
 
     async def source() -> AsyncIterator[AudioChunk]:
         yield AudioChunk(tone(samples), 0)
@@ -184,7 +185,7 @@ def test_the_first_frame_needs_285_ms(samples: int) -> None:
         await asyncio.sleep(3600)
 
     async def run() -> bool:
-        hops = SpeechMotion(made, SilenceSettings(), 3, behaviour=behaviour_of(avatar)).run(source())
+        hops = SpeechMotion(meter, SilenceSettings(), 3, behaviour=behaviour_of(avatar)).run(source())
         async with aclosing(hops):
             first = asyncio.ensure_future(anext(hops))
             waiting = asyncio.ensure_future(fed.wait())
@@ -196,7 +197,7 @@ def test_the_first_frame_needs_285_ms(samples: int) -> None:
         return came
 
     assert asyncio.run(run()) == (samples == 4560)
-    assert made.calls["motion_diffusion"] == 1 + (samples == 4560)
+    assert meter.calls["motion_diffusion"] == 1 + (samples == 4560)
     made.close()
 
 
@@ -213,13 +214,15 @@ def test_chunks_change_no_pixel_and_seeds_do(motion: FileMotion) -> None:
 def test_silence_costs_no_neural_speech_work_and_shows_a_living_face() -> None:
     avatar = still_avatar()
 
-    async def run() -> tuple[DittoStages, list[Nv12RectBatch]]:
-        made = stages(avatar)
-        batches = clip_batches(np.zeros(640 * 20, np.float32), avatar, made, LIVE, 3)
-        return made, [batch async for batch in batches]
+    made = stages(avatar)
+    meter = StageMeter(made)
 
-    made, batches = asyncio.run(run())
-    assert made.calls["audio_features"] == 0 and made.calls["motion_diffusion"] == 1
+    async def run() -> list[Nv12RectBatch]:
+        batches = clip_batches(np.zeros(640 * 20, np.float32), avatar, meter, LIVE, 3)
+        return [batch async for batch in batches]
+
+    batches = asyncio.run(run())
+    assert meter.calls["audio_features"] == 0 and meter.calls["motion_diffusion"] == 1
     assert sum(map(len, batches)) == 20
     made.close()
 
@@ -423,26 +426,27 @@ def test_leaving_a_session_early_cancels_its_pictures() -> None:
 
     synthesis = Slow()
 
-    async def run() -> DittoStages:
+    async def run() -> StageMeter:
         found = {avatar.avatar_id: avatar}
         engines = DittoEngines(synthesis, filled("stitch_network"), DittoConfig(), "0123456789abcdef")
         rife = LocalRife(lambda network: DittoTail(found.__getitem__, network), RifeSettings(), "cpu")
         motion = DittoMotionModes(stage(), clip_mode)
         made = DittoStages(DittoAudioFeatures(encode_all), motion, DittoRenderer(found.__getitem__, engines), rife)
+        meter = StageMeter(made)
         batches = run_session(
-            _source(tone(640 * 40)), made, avatar.avatar_id, SessionSettings(), 0, behaviour_of(avatar)
+            _source(tone(640 * 40)), meter, avatar.avatar_id, SessionSettings(), 0, behaviour_of(avatar)
         )
         async with aclosing(batches):
             assert len(await anext(batches)) == 8
         goes_on.set()
         made.close()
-        return made
+        return meter
 
-    made = asyncio.run(run())
-    assert made.calls["renderer"] == 3, "credits"
+    meter = asyncio.run(run())
+    assert meter.calls["renderer"] == 3, "credits"
     drawn = sum(frames for _, frames in synthesis.calls)
     assert drawn in (8, 16), "a chunk in work is finished, the one behind it never begins"
-    assert made.calls["motion_diffusion"] < 40 // 5, "nor does the rest of the speech"
+    assert meter.calls["motion_diffusion"] < 40 // 5, "nor does the rest of the speech"
 
 
 def test_a_cadence_that_fills_in_motion_is_refused() -> None:

@@ -138,25 +138,26 @@ def test_no_state_change_jumps(avatar: Avatar, quick: LiveSettings) -> None:
 def test_a_session_in_real_time(avatar: Avatar, quick: LiveSettings) -> None:
     async def scene() -> None:
         stages, sink = LocalStages(lambda _: avatar), RecordingSink()
-        loops = IdleLoops(stages, quick)
+        meter = StageMeter(stages)
+        loops = IdleLoops(meter, quick)
         try:
             await loops.warm(avatar)
-            drawn = stages.calls.total()
+            drawn = meter.calls.total()
             session = LiveSession(
-                "s", StageMeter(stages), avatar, loops, sink, quick, SessionSettings(), Drive.PUSH, 3, MonotonicClock()
+                "s", meter, avatar, loops, sink, quick, SessionSettings(), Drive.PUSH, 3, MonotonicClock()
             )
             task = asyncio.create_task(session.run())
             session.connected()
             async with asyncio.timeout(200):
                 await sink.until(lambda: len(sink.videos) >= 20)
-                assert stages.calls.total() == drawn, "an idle face costs no stage call"
+                assert meter.calls.total() == drawn, "an idle face costs no stage call"
                 session.speak(babble(0.8))
                 await sink.until(lambda: bool(sink.named("speaking_finished")))
             session.end(EndReason.DELETED)
             assert await task is EndReason.DELETED
             assert [tick.index for tick in sink.videos] == list(range(len(sink.videos)))
             assert sink.named("speaking_finished")[0].position_s == pytest.approx(0.8)
-            assert stages.calls["motion_diffusion"] > 0
+            assert meter.calls["motion_diffusion"] > 0
         finally:
             await loops.close()
             stages.close()
