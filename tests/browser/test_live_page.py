@@ -43,36 +43,8 @@ from tests.support.faces import face_mesh, presenter
 from tests.support.http_server import Served, wait_for
 
 NARROW_PHONE = (360, 740)
+WATCH = (Path(__file__).parent / "watch.js").read_text(encoding="utf-8")
 PLAYING = "!document.querySelector('#picture').hidden && document.querySelector('#picture').readyState >= 2"
-
-WATCH = """
-(async () => {
-  const video = document.querySelector('#picture');
-  const stream = video.srcObject;
-  const context = new AudioContext();
-  const analyser = context.createAnalyser();
-  analyser.fftSize = 2048;
-  context.createMediaStreamSource(new MediaStream(stream.getAudioTracks())).connect(analyser);
-  const samples = new Float32Array(analyser.fftSize);
-  const canvas = new OffscreenCanvas(video.videoWidth, video.videoHeight);
-  const pen = canvas.getContext('2d');
-  const rows = [];
-  const began = performance.now();
-  while (performance.now() - began < %d) {
-    for (let skipped = 0; skipped < 2; skipped += 1) { // every second picture: looking costs time that drawing needs
-      await new Promise((resolve) => video.requestVideoFrameCallback(resolve));
-    }
-    analyser.getFloatTimeDomainData(samples);
-    const rms = Math.sqrt(samples.reduce((sum, x) => sum + x * x, 0) / samples.length);
-    pen.drawImage(video, 0, 0, canvas.width, canvas.height);
-    const blob = await canvas.convertToBlob({ type: 'image/jpeg', quality: 0.92 });
-    const bytes = new Uint8Array(await blob.arrayBuffer());
-    rows.push([rms, btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''))]);
-  }
-  await context.close();
-  return rows;
-})()
-"""
 
 
 @pytest.fixture
@@ -141,7 +113,7 @@ def follows(page: Page, meter: ApertureMeter) -> tuple[float, float]:
 
     On a busy machine the sound may be up to 0.4 s ahead of the pictures; that they belong together is for other tests.
     """
-    rows: list[Any] = page.evaluate(WATCH % 7000)
+    rows: list[Any] = page.evaluate(WATCH.replace("MILLISECONDS", "7000"))
     pictures = [np.asarray(Image.open(io.BytesIO(base64.b64decode(jpeg))).convert("RGB")) for _, jpeg in rows]
     aperture = meter.measure(pictures).values
     seen = np.isfinite(aperture)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import av
-import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.config import EncoderSettings
-from pipeline.media.audio_in import decode_audio
-from pipeline.media.encoder import VideoFormat
-from pipeline.media.fragmented_mp4 import FragmentedMp4Writer
-from pipeline.types import Nv12Canvas
+from tests.browser.boxes import top_boxes
 from tests.browser.cdp import Page
-from tests.browser.conftest import DEMO_SPEECH, speech
+from tests.browser.conftest import speech
 from tests.support.faces import presenter
 from tests.support.http_server import Gate, Served, small_avatar, wait_for
 
@@ -85,15 +77,6 @@ def downloaded(page: Page, folder: Path) -> bytes:
     path = folder / "liveanchor.mp4"
     wait_for(lambda: path.exists() and path.stat().st_size and not list(folder.glob("*.crdownload")))
     return path.read_bytes()
-
-
-def top_boxes(data: bytes) -> list[str]:
-    """The boxes of an mp4, at its top."""
-    found, at = [], 0
-    while at < len(data):
-        found.append(data[at + 4 : at + 8].decode())
-        at += int.from_bytes(data[at : at + 4], "big")
-    return found
 
 
 @contextmanager
@@ -451,41 +434,6 @@ def test_contrast_of_the_api_page(page: Page, url: str, dark: bool) -> None:
     page.click("#theme")
     assert page.evaluate(ground) != before
     page.evaluate("localStorage.clear()")
-
-
-def packets(data: bytes) -> dict[str, list[tuple[Any, ...]]]:
-    """Every packet of a file with its times, by kind of stream."""
-    found: dict[str, list[tuple[Any, ...]]] = {"video": [], "audio": []}
-    with av.open(io.BytesIO(data)) as container:
-        for packet in container.demux():
-            if packet.size:
-                found[packet.stream.type].append(
-                    (packet.pts, packet.dts, packet.duration, packet.is_keyframe, bytes(packet))
-                )
-    return found
-
-
-@pytest.mark.parametrize(("fps", "sound"), [(25, True), (Fraction(60000, 1001), True), (50, False)])
-def test_the_finished_file_holds_every_packet_at_its_time(page: Page, fps: Fraction | int, sound: bool) -> None:
-    voice = decode_audio(DEMO_SPEECH).voice if sound else None
-    with FragmentedMp4Writer(VideoFormat(64, 64, fps), voice, EncoderSettings(prefer="x264")) as writer:
-        grey = Nv12Canvas(np.full((64, 64), 99, np.uint8), np.full((32, 64), 128, np.uint8))
-        stream = b"".join(writer.write(grey) for _ in range(150)) + writer.finish()
-    told = page.evaluate(
-        "(async () => { const { finished } = await import('/static/finish_mp4.js');"
-        f" const bytes = Uint8Array.from(atob({base64.b64encode(stream).decode()!r}), (one) => one.charCodeAt(0));"
-        " const made = new Uint8Array(await finished(bytes).arrayBuffer());"
-        " let text = ''; for (const one of made) text += String.fromCharCode(one); return btoa(text); })()"
-    )
-    made = base64.b64decode(told)
-    assert top_boxes(made) == ["ftyp", "moov", "mdat"] and b"mvex" not in made
-    assert packets(made) == packets(stream)
-    with av.open(io.BytesIO(made)) as container:
-        video = container.streams.video[0]
-        assert video.frames == 150 and video.duration * video.time_base == 150 / Fraction(fps)
-        at = made.index(b"mvhd")
-        scale, duration = (int.from_bytes(made[at + 16 + skip : at + 20 + skip], "big") for skip in (0, 4))
-        assert duration / scale == pytest.approx(container.duration / 1e6, abs=0.002)
 
 
 def test_an_error_is_brought_into_view_and_has_the_focus(page: Page, tmp_path: Path) -> None:

@@ -117,9 +117,7 @@ BROKEN: dict[str, Any] = {
     "two data sections": lambda sdp: sdp + section(sdp, "application")[section(sdp, "application").index("m=") :],
     "no fingerprint": lambda sdp: sdp.replace("a=fingerprint", "a=thumbprint"),
     "no rtcp-mux": lambda sdp: sdp.replace("a=rtcp-mux", "a=rtcp-mix"),
-    "a format without rtpmap": lambda sdp: sdp.replace("a=mid:0", "a=mid:0\r\na=fmtp:97 a=b\r\na=fmtp:99 x=y"),
     "thousands of sections": lambda sdp: sdp + "m=video 9 X 1\r\n" * 3000,
-    "junk candidates": lambda sdp: sdp + "a=candidate:1 x udp 5 127.0.0.1 5000 typ host\r\n",
     "junk": lambda sdp: "v=0\r\n" + "\x01\x02" * 500,
     "longer than any": lambda sdp: sdp + "a=x\r\n" * 15_000,
 }
@@ -128,9 +126,11 @@ NO_CODEC: dict[str, Any] = {
     "audio only": lambda sdp: section(sdp, "audio"),
     "data only": lambda sdp: section(sdp, "application"),
     "a client that only sends": lambda sdp: sdp.replace("a=recvonly", "a=sendonly"),
-    "packetization-mode 0": lambda sdp: sdp.replace("packetization-mode=1", "packetization-mode=0"),
 }
 ODD: dict[str, Any] = {
+    "junk candidates": lambda sdp: sdp + "a=candidate:1 x udp 5 127.0.0.1 5000 typ host\r\n",
+    "a format without rtpmap": lambda sdp: sdp.replace("a=mid:0", "a=mid:0\r\na=fmtp:97 a=b\r\na=fmtp:99 x=y"),
+    "packetization-mode 0": lambda sdp: sdp.replace("packetization-mode=1", "packetization-mode=0"),
     "no bundle": lambda sdp: sdp.replace("a=group:BUNDLE", "a=group:LS"),
     "a bundle of nobody": lambda sdp: sdp.replace("BUNDLE 0 1 2", "BUNDLE 7 8 9"),
     "an unknown fingerprint": lambda sdp: sdp.replace("sha-256", "md5"),
