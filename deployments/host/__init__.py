@@ -1,1 +1,1 @@
-"""Sessions on the cluster: file jobs, live sessions, their registry, and the avatars that they use."""
+"""Serves sessions on the cluster: file jobs, live sessions, their registry, and the avatars that they use."""

@@ -1,7 +1,7 @@
-"""What the application knows once for the whole cluster, as actors: where live sessions are, and which tokens they hold.
+"""Actors that exist once for the whole application: they know where live sessions are, and which tokens they hold.
 
-They are named actors of their own and not ones of Ray Serve's `deployment_actors`: those exist once per version of a deployment, so
-that after a change of the configuration the new hosts would not know what the old ones hold.
+They are named actors of their own and not Ray Serve's `deployment_actors`, because Ray Serve keeps one of each per version of a
+deployment: after a change of the configuration the new hosts would not know what the old ones hold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deployments.host.token_pool import Lease, StageReport, TokenPool
 
 NAMESPACE: Final = "liveanchor"
 FORGOTTEN_S: Final = 300.0
-"""An actor that no replica has called for so long ends; replicas call every 2 s."""
+"""Seconds without a call from any replica after which an actor ends; replicas call every 2 s."""
 _LOOK_S: Final = 30.0
 
 
@@ -59,12 +59,12 @@ class _Pool(_Forgettable, TokenPool):
 
 
 def registry_of(app: str) -> Any:
-    """The application's `SessionRegistry`, made by whoever asks first."""
+    """Return the application's `SessionRegistry`; the first caller makes it."""
     return _actor_of(_Registry, f"live-registry-{app}")
 
 
 def pool_of(app: str) -> Any:
-    """The application's `TokenPool`, made by whoever asks first."""
+    """Return the application's `TokenPool`; the first caller makes it."""
     return _actor_of(_Pool, f"token-pool-{app}")
 
 

@@ -1,4 +1,4 @@
-"""The avatar store of a cluster: a folder that all nodes see, or any fsspec URI with a local copy beside it."""
+"""The avatar store of a cluster: a folder that all nodes see, or any fsspec URI with a local copy on each node."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pipeline.types import Avatar
 
 
 class Avatars(Protocol):
-    """What replicas need of a store; see `pipeline.avatars.store.AvatarStore` for errors."""
+    """Keeps avatars for all replicas; its methods raise the errors of `pipeline.avatars.store.AvatarStore`."""
 
     def check_room(self, quota: AvatarQuota) -> None:
-        """See whether one more avatar could come in now."""
+        """Raise AvatarsFullError where one more avatar could not come in now."""
         ...
 
     def put(
         self, avatar: Avatar, rename: bool = True, temporary: bool = False, quota: AvatarQuota | None = None
     ) -> Avatar:
-        """Store an avatar; with `rename` False one that has a name keeps it, a `temporary` one need not stay."""
+        """Store an avatar; with `rename` False an avatar that has a name keeps it; a `temporary` one expires unused."""
         ...
 
     def get(self, avatar_id: str) -> Avatar:
@@ -34,19 +34,19 @@ class Avatars(Protocol):
         ...
 
     def touch(self, avatar_id: str) -> None:
-        """Note that somebody uses an avatar now."""
+        """Note that an avatar is in use now."""
         ...
 
     def used_at(self, avatar_id: str) -> float | None:
-        """When a temporary avatar was last used; None for one that stays."""
+        """Tell when a temporary avatar was last used, in seconds since the epoch; None for an avatar that stays."""
         ...
 
     def expire(self, unused_s: float) -> int:
-        """Remove the temporary avatars that nobody has used for so long."""
+        """Remove the temporary avatars that were not used for `unused_s` seconds, and return how many those were."""
         ...
 
     def discard(self, avatar_id: str, used_at: float) -> bool:
-        """Remove a temporary avatar that nobody has used since."""
+        """Remove a temporary avatar if it was not used since `used_at`, and return whether it was removed."""
         ...
 
     def delete(self, avatar_id: str) -> None:
@@ -54,7 +54,7 @@ class Avatars(Protocol):
         ...
 
     def preview(self, avatar_id: str) -> bytes:
-        """A JPEG."""
+        """Read the JPEG preview of an avatar."""
         ...
 
 
@@ -62,8 +62,8 @@ def open_avatar_store(uri: str) -> Avatars:
     """Open a store.
 
     Args:
-        uri: Empty for LIVEANCHOR_HOME; a path or `file://` for a folder (on several nodes: one that all of them mount); any other
-            fsspec URI, such as `s3://bucket/avatars`, is mirrored into LIVEANCHOR_HOME bundle by bundle, on demand.
+        uri: Empty for LIVEANCHOR_HOME; a path or `file://` for a folder, which all nodes must mount where there are several; any
+            other fsspec URI, such as `s3://bucket/avatars`, is mirrored into LIVEANCHOR_HOME bundle by bundle, on demand.
     """
     if not uri:
         return AvatarStore(avatars_dir())
@@ -75,15 +75,15 @@ def open_avatar_store(uri: str) -> Avatars:
 
 
 def default_of(store: Avatars, maker: AvatarMaker) -> Avatar:
-    """The family's default presenter, made into the store where it is missing."""
+    """Return the family's default presenter, which is put into the store where it is missing."""
     return maker.default(cast(AvatarStore, store))  # it only asks for put, get, delete and root
 
 
 def check_family(avatar: Avatar, family: str) -> Avatar:
-    """The avatar itself, if the family that runs here can draw it.
+    """Return the avatar itself, if the family that runs here can draw it.
 
     Raises:
-        InvalidInputError: It cannot.
+        InvalidInputError: The avatar belongs to another family.
     """
     if avatar.family != family:
         who = avatar.name or avatar.avatar_id

@@ -1,4 +1,4 @@
-"""Temporary presenters on one `SessionHost` replica: kept while something here uses them, removed when nobody has for long."""
+"""Temporary presenters on one `SessionHost` replica: kept while something here uses them, removed after long disuse."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from pipeline.avatars.manifest import BundleError
 from pipeline.avatars.store import AvatarSummary
 
 BEAT_S: Final = 45.0
-"""Between two notes that a presenter is still in use; see `pipeline.avatars.quota.IN_USE_S`."""
+"""Seconds between two notes that a presenter is still in use; must be less than `pipeline.avatars.quota.IN_USE_S`."""
 TIDY_S: Final = 600.0
-"""Between two looks for presenters that have expired."""
+"""Seconds between two looks for presenters that have expired."""
 
 
 class AvatarsInUse:
-    """Adds times of use to a store that all replicas share, so none needs to know what the others do.
+    """Notes times of use in a store that all replicas share, so that no replica needs to know what the others do.
 
     Args:
-        store: Of all replicas.
+        store: The store that all replicas share.
         ttl_s: Seconds without use after which a temporary presenter goes; 0: never.
-        clock: Monotonic seconds.
+        clock: Gives monotonic seconds.
     """
 
     def __init__(self, store: Avatars, ttl_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -42,7 +42,7 @@ class AvatarsInUse:
         self._log = structlog.get_logger("liveanchor.avatars")
 
     def using(self, avatar_id: str | None) -> AbstractContextManager[None]:
-        """As long as this is open, `beat` says that somebody uses the presenter; None is the default one, which stays anyway."""
+        """Let `beat` keep a presenter from expiring as long as this is open; None is the default one, which stays anyway."""
         return counted(self._using, avatar_id) if avatar_id else nullcontext()
 
     async def run(self) -> None:
@@ -52,7 +52,7 @@ class AvatarsInUse:
             await asyncio.sleep(BEAT_S)
 
     async def beat(self) -> None:
-        """Note what is in use; from time to time remove what has expired. What goes wrong is told to the log and tried again."""
+        """Note what is in use; from time to time remove what has expired. Failures are logged and tried again."""
         for avatar_id in tuple(self._using):
             await self._tend(self._store.touch, avatar_id)
         if self._clock() >= self._tidy_at:
@@ -69,7 +69,7 @@ class AvatarsInUse:
             self._log.info("avatars_expired", removed=removed)
 
     def listed(self) -> list[AvatarSummary]:
-        """All presenters, after the expired ones have gone; those that the disk does not let go are among them.
+        """List all presenters after the expired ones are removed; an expired one that cannot be removed is still listed.
 
         Raises:
             LiveAnchorError: The store does not answer.
@@ -78,7 +78,7 @@ class AvatarsInUse:
         return self._store.list()
 
     def try_to_tidy(self) -> None:
-        """Remove the temporary presenters that have expired; what the disk does not let go is told to the log.
+        """Remove the temporary presenters that have expired; one that cannot be removed is logged.
 
         Raises:
             LiveAnchorError: The store does not answer.
@@ -93,7 +93,7 @@ class AvatarsInUse:
         try:
             await asyncio.to_thread(do, *args)
         except InvalidInputError:
-            return  # somebody has removed it
+            return  # it was removed meanwhile
         except Exception as error:  # noqa: BLE001  # drivers of stores raise what they like
             self._not_tended(error)
 

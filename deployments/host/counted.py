@@ -1,4 +1,4 @@
-"""How many of something are under way."""
+"""Counts, key by key, how many of something are under way."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ KEPT: Final = 256
 
 
 class EventLog:
-    """Belongs to one event loop."""
+    """Keeps the last events of one session and wakes their listeners. It belongs to one event loop."""
 
     def __init__(self) -> None:
         self._events: deque[NumberedEvent] = deque(maxlen=KEPT)
@@ -32,12 +32,12 @@ class EventLog:
         self._wake()
 
     def close(self) -> None:
-        """No more events: listeners end when they have seen the last one."""
+        """Take no more events: listeners end when they have seen the last one."""
         self._closed = True
         self._wake()
 
     async def follow(self, after: int) -> AsyncGenerator[NumberedEvent, None]:
-        """Events from number `after + 1` on, as they come, to the end; those that are not kept any more are left out.
+        """Follow the events from number `after + 1` on, as they come, to the end; events that are not kept any more are left out.
 
         A number that was not reached yet stands for the newest one.
         """

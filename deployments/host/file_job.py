@@ -19,12 +19,12 @@ from pipeline.stage_meter import StageMeter
 from pipeline.types import Avatar
 
 PIECES_AHEAD = 4
-"""Pieces of a file that may wait for whoever takes the events; then encoding waits."""
+"""Pieces of a file that may wait for the reader of the events; when more would wait, encoding waits instead."""
 
 
 @dataclass(frozen=True)
 class PreparedJob:
-    """A job whose input has been accepted."""
+    """Holds a job whose input has been accepted: its speech, decoded, and its avatar."""
 
     job: FileJob
     audio: DecodedAudio
@@ -45,10 +45,10 @@ class PreparedJob:
 
 
 def prepare_job(job: FileJob, presenter: Callable[[str | None], Avatar], settings: SessionHostSettings) -> PreparedJob:
-    """Decode the speech, let go of the upload, and find the presenter. Takes long: call it in a thread.
+    """Decode the speech, let go of the upload, and find the presenter. The call takes long: make it in a thread.
 
     Raises:
-        InvalidInputError: The speech or the avatar id is of no use.
+        InvalidInputError: The speech cannot be used, or the avatar id is not known.
     """
     limits = settings.limits.of_audio()
     avatar = presenter(job.avatar_id)
@@ -66,7 +66,7 @@ async def run_job(
     """Run a job.
 
     Args:
-        prepared: From `prepare_job`.
+        prepared: What `prepare_job` answered.
         stages: Stage calls of this job.
         encoder: How the file is encoded.
         retries: Calls per stage that were made again, read at the end.

@@ -23,14 +23,14 @@ from pipeline.stage_meter import StageMeter
 
 
 class FileJobs:
-    """Belongs to one event loop.
+    """Runs and counts the file jobs of one host. It belongs to one event loop.
 
     Args:
-        handles: The stage deployments.
-        facts: What is known of them.
-        avatars: Who may speak.
+        handles: Handles of the stage deployments.
+        facts: Facts about the stages: what sessions must know of them, and which frame rates they can make.
+        avatars: The avatars that may speak.
         settings: Settings of the session host.
-        clock: Monotonic seconds.
+        clock: Gives monotonic seconds.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class FileJobs:
             `JobStarted`, then `JobProgress` and `JobBytes` in turn, at the end `JobDone`.
 
         Raises:
-            InvalidInputError: The audio, the avatar id or the frame rate cannot work; before the first event.
+            InvalidInputError: The audio, the avatar id or the frame rate cannot work; raised before the first event.
             LiveAnchorError: A stage failed for good, or the job took longer than its deadline.
         """
         outcome = "failed"

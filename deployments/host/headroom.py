@@ -12,27 +12,27 @@ from deployments.host.live_errors import NoCapacityError
 
 WINDOW_S: Final = 10.0
 MIN_SAMPLES: Final = 8
-"""Fewer chunks say nothing about a percentile."""
+"""Number of chunks in the window below which a percentile says nothing."""
 PERCENTILE: Final = 0.9
 
 
 class Headroom:
-    """One replica's rule.
+    """Decides whether one replica lets one more session in.
 
     A chunk's *share* is the time that its pictures took, from the request to their return, over the time for which they are shown.
     Above 1 a session cannot keep up. Shares grow with the number of sessions that speak at once, because they wait for each
     other; so the share that one more session would lead to is taken as `share * (n + 1) / n`, n = sessions that spoke within the
     window. Idle sessions make no chunks and cost no stage anything: only `max_sessions` bounds them.
 
-    A session whose client does not come keeps its place only while nobody else wants it: once all places are taken, the one that
-    has waited longest gives way, after `grace_s`. A bound on places without clients would be no help: whoever fills it keeps
-    everybody else out with fewer offers, and offers that come at once would not fill the places that there are.
+    A session whose client does not come keeps its place only while no other session needs it: once all places are taken, the one
+    that has waited longest gives way, after `grace_s`. A bound on places without clients would not help: one client could fill it
+    with fewer offers and keep all others out, and offers that come at once would not fill the places that there are.
 
     Args:
-        max_sessions: Never more.
-        max_share: Largest expected share.
-        clock: Monotonic seconds.
-        grace_s: A client may take so long to come even where all places are taken.
+        max_sessions: Largest number of sessions.
+        max_share: Largest share that one more session may be expected to lead to.
+        clock: Gives monotonic seconds.
+        grace_s: Seconds that a client may take to come even where all places are taken.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class Headroom:
         self.refused = 0
 
     def chunk_done(self, session_id: str, took_s: float, lasts_s: float) -> None:
-        """Pictures came back.
+        """Note that the pictures of a chunk came back.
 
         Args:
-            session_id: Whose.
-            took_s: From the request to their return.
-            lasts_s: For how long they are shown.
+            session_id: Id of the session that they belong to.
+            took_s: Seconds from the request to their return.
+            lasts_s: Seconds for which they are shown.
         """
         self._chunks.append((self._clock(), session_id, took_s / lasts_s))
         self._trim()
@@ -66,11 +66,11 @@ class Headroom:
         """Take a place.
 
         Args:
-            session_id: Who takes it.
-            last_try: Whether a refusal is counted: another host may have room.
+            session_id: Id of the session that takes it.
+            last_try: Whether a refusal is counted; a caller that asks other hosts too passes False.
 
         Raises:
-            NoCapacityError: There is none.
+            NoCapacityError: There is no room.
         """
         capacity = self.capacity()
         if len(self._held) >= capacity:
@@ -85,11 +85,15 @@ class Headroom:
         self._waiting[session_id] = self._clock()
 
     def client_came(self, session_id: str) -> None:
-        """A session's place is its own from now on."""
+        """Note that a session's client has come: from now on its place is its own."""
         self._waiting.pop(session_id, None)
 
     def give_way(self) -> str | None:
-        """The session that should end for one more to be let in; None where there is room, or none that could. Named once."""
+        """Name the session that should end so that one more can be let in; each is named once.
+
+        Returns:
+            The session's id; None where there is room, or no session has to give way.
+        """
         if len(self._held) < self._max_sessions or not self._in_time():
             return None
         late = [(since, who) for who, since in self._waiting.items() if self._clock() - since >= self._grace_s]
@@ -100,18 +104,18 @@ class Headroom:
         return session_id
 
     def release(self, session_id: str) -> None:
-        """Give the place back; a second time does nothing. What its pictures took says nothing about those who stay."""
+        """Give the place back; a second time does nothing. What its pictures took is forgotten: it says nothing of the others."""
         self._held.discard(session_id)
         self._waiting.pop(session_id, None)
         self._chunks = deque(one for one in self._chunks if one[1] != session_id)
 
     @property
     def active(self) -> int:
-        """Places that are taken."""
+        """Number of places that are taken."""
         return len(self._held)
 
     def share(self) -> float:
-        """The window's 90th percentile of chunk shares; 0 while there is too little to tell."""
+        """90th percentile of the chunk shares in the window; 0 while there are too few chunks to tell."""
         self._trim()
         if len(self._chunks) < MIN_SAMPLES:
             return 0.0
@@ -119,7 +123,7 @@ class Headroom:
         return shares[math.ceil(PERCENTILE * len(shares)) - 1]
 
     def capacity(self) -> int:
-        """Sessions that fit now, those that are here included; never fewer than are here."""
+        """Number of sessions that fit now, including the sessions that are here."""
         return self._max_sessions if self._in_time() else min(len(self._held), self._max_sessions)
 
     def _in_time(self) -> bool:

@@ -26,10 +26,10 @@ from pipeline.types import Avatar
 
 
 class HostedAvatars:
-    """Belongs to one event loop; the work itself is done in threads.
+    """Registers, lists, reads and removes avatars for one host. It belongs to one event loop; the work is done in threads.
 
     Args:
-        store: Shared by all hosts.
+        store: The store that all hosts share.
         in_use: Notes which avatars are used here.
         register: Makes an avatar of a picture's bytes and a name; one call at a time.
         default: Makes the default avatar into the store where it is missing, and answers it; one call at a time.
@@ -65,17 +65,17 @@ class HostedAvatars:
         return self._in_use.using(avatar_id)
 
     def speaker(self, avatar_id: str | None) -> Avatar:
-        """The avatar of a job or session, noted as used; the default one for None. Takes long: call it in a thread.
+        """Find the avatar of a job or session and note its use; the default one for None. Takes long: call it in a thread.
 
         Raises:
-            InvalidInputError: There is none of this id, or the stages here cannot draw it.
+            InvalidInputError: No avatar has this id, or the stages here cannot draw it.
         """
         if avatar_id:
             self._store.touch(avatar_id)
         return check_family(self._find(avatar_id), self._family)
 
     def touch(self, avatar_id: str) -> None:
-        """Note that an avatar is used now; see `AvatarStore.touch` for errors."""
+        """Note that an avatar is used now; errors are those of `AvatarStore.touch`."""
         self._store.touch(avatar_id)
 
     def _do(self, command: AvatarCommand[Any]) -> Any:

@@ -40,20 +40,20 @@ from pipeline.webrtc.viewers import Viewers
 
 
 class HostedSession:
-    """Belongs to one event loop.
+    """Holds everything that one live session uses and does what commands ask of it. It belongs to one event loop.
 
     Args:
         offer: What the client asked for.
         session: The session itself.
-        hub: Encodes for all of its clients.
+        hub: Encodes pictures and voice for all of the session's clients.
         peer: The client's connection.
-        viewers: Connections that only watch.
+        viewers: Connections of clients that only watch.
         log: The session's events.
         speech: Bounds on a file that is to be spoken.
 
     Attributes:
         audio_token: Names the connection that pushes PCM; empty while none does.
-        task: Runs the session and frees it.
+        task: Task that runs the session and frees it; None before it is begun.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class HostedSession:
         return answer
 
     async def over(self) -> EndReason:
-        """Wait until the session is over and everything is free; say why it ended."""
+        """Wait until the session is over and everything is free, and return why it ended."""
         return EndReason.FAILED if self.task is None else await asyncio.shield(self.task)
 
     async def free(self) -> None:
         """Free everything but the session itself, which ends first."""
-        async with AsyncExitStack() as parts:  # each of them, whatever becomes of the others
+        async with AsyncExitStack() as parts:  # each part is freed, even where another one fails
             parts.callback(self.log.close)
             parts.push_async_callback(self.hub.close)
             parts.push_async_callback(self.peer.close)

@@ -8,15 +8,15 @@ from deployments.graph.payload import Payload
 from pipeline.config import SessionSettings
 
 PIECE_BYTES = 256 * 1024
-"""Largest piece of a file in one event: small enough for any transport, large enough to be cheap."""
+"""Bytes of the largest piece of a file in one event: small enough for any transport, large enough to be cheap."""
 
 
 @dataclass(frozen=True)
 class FileJob:
-    """One talking mp4 to be made.
+    """Asks for one talking mp4.
 
     Attributes:
-        job_id: What progress can be asked for by; should be unique.
+        job_id: Name by which progress can be asked for; should be unique.
         audio: The uploaded file as it came, any container; let go of once it is decoded.
         avatar_id: A registered presenter; None for the default presenter.
         settings: Chunking, frame rate, colour.
@@ -39,13 +39,13 @@ class JobStarted:
     """The first event: what the file will be.
 
     Attributes:
-        job_id: Of the job.
-        avatar_id: The presenter, the default one resolved.
+        job_id: Id of the job.
+        avatar_id: Id of the presenter, also where the default one was asked for.
         frames: Pictures in the file.
         fps: Pictures per second.
-        width: Of the picture.
-        height: Of the picture.
-        duration_s: Length of the speech.
+        width: Width of the picture in pixels.
+        height: Height of the picture in pixels.
+        duration_s: Length of the speech in seconds.
     """
 
     job_id: str
@@ -59,7 +59,7 @@ class JobStarted:
 
 @dataclass(frozen=True)
 class JobProgress:
-    """Pictures done so far, out of how many."""
+    """Says how many of all pictures are done so far."""
 
     done: int
     total: int
@@ -69,8 +69,8 @@ class JobProgress:
 class JobBytes:
     """A piece of the file and where in the file it belongs.
 
-    Pieces of a streamed file come in order. Those of a finished file come while it is made too, so that its bytes pile up nowhere
-    on the way, but its front comes last: the file is worth nothing before `JobDone`.
+    Pieces of a streamed file come in order. Pieces of a finished file come while it is made too, so that its bytes pile up nowhere
+    on the way, but its front comes last: the file cannot be played before `JobDone`.
     """
 
     data: bytes
@@ -82,7 +82,7 @@ class JobDone:
     """The last event.
 
     Attributes:
-        size_bytes: Of the file.
+        size_bytes: Size of the file in bytes.
         encoder: FFmpeg's name of the encoder that ran.
         stage_calls: Calls per stage.
         retries: Calls made again because a replica died, per stage.
@@ -102,13 +102,13 @@ class HostStats:
     """Counters of one `SessionHost` replica since it started, and of the stages as it sees them.
 
     Attributes:
-        replica_id: Which replica.
-        active_jobs: Jobs in work now, id -> what is done.
+        replica_id: Id of the replica.
+        active_jobs: Jobs in work now, by id, and how far each one is.
         finished: Jobs that ended with a file.
         cancelled: Jobs whose caller went away.
         failed: Jobs that ended with an error.
         retries: Stage calls made again, per stage.
-        pid: Process of the replica.
+        pid: Id of the replica's process.
     """
 
     replica_id: str

@@ -14,12 +14,12 @@ AVATAR_CACHE_BYTES: Final = 256 * 2**20
 
 
 class LiveAvatars:
-    """Reads each avatar from the store once.
+    """Reads each avatar from the store once and keeps it with its still picture.
 
     Args:
-        presenter: Avatar id -> avatar, the default one for None; called in a thread.
-        colour: Colour matrix of the pictures.
-        cache_bytes: Bound on what is kept; the newest always stays.
+        presenter: Finds an avatar by its id, the default one for None; called in a thread.
+        colour: Colour matrix of the pictures, "bt709" or "bt601".
+        cache_bytes: Bound on the memory of what is kept, in bytes; the newest avatar always stays.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Live sessions as they travel between the ingress and `SessionHost`."""
+"""Values that travel between the ingress and `SessionHost` for live sessions: offers, answers and numbers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class LiveOffer:
     """A client that wants a session.
 
     Attributes:
-        session_id: Unguessable; made by the ingress.
+        session_id: Id of the session; the ingress makes it so that it cannot be guessed.
         sdp: The client's offer. Never logged.
         avatar_id: A registered presenter; None for the default one.
         fps: 25 or 50.
-        drive: Whose voice drives the face.
+        drive: The voice that drives the face: the client's microphone, or speech that is pushed.
         echo: Whether the voice goes back with the picture.
         seed: Head motion and blinks are a function of it.
         last_try: Whether the caller asks no other host when there is no room.
@@ -41,11 +41,11 @@ class LiveAnswer:
     """The first item of a session's stream.
 
     Attributes:
-        session_id: Of the session.
-        sdp: Our answer, every candidate in it. Never logged.
-        avatar_id: The presenter, the default one resolved.
-        width: Of the picture.
-        height: Of the picture.
+        session_id: Id of the session.
+        sdp: Our answer with every candidate in it. Never logged.
+        avatar_id: Id of the presenter, also where the default one was asked for.
+        width: Width of the picture in pixels.
+        height: Height of the picture in pixels.
         fps: Pictures per second.
     """
 
@@ -70,9 +70,9 @@ class Spoken:
     """Speech that was taken in.
 
     Attributes:
-        utterance_id: Named by the events that belong to it.
-        duration_s: Its length.
-        queued_s: Speech that waits before it.
+        utterance_id: Id of the utterance; its events carry it.
+        duration_s: Length of the speech in seconds.
+        queued_s: Seconds of speech that wait before it.
     """
 
     utterance_id: str
@@ -85,9 +85,9 @@ class Interrupted:
     """What an interruption cut off.
 
     Attributes:
-        epoch: Of the session since.
-        position_s: Seconds of the utterance that were sent; 0 where nobody spoke.
-        utterance_id: Which utterance; None where nobody spoke.
+        epoch: Epoch of the session since the interruption.
+        position_s: Seconds of the utterance that were sent; 0 where there was none.
+        utterance_id: Id of the utterance that was cut; None where there was none.
     """
 
     epoch: int
@@ -100,7 +100,7 @@ class ViewerAnswer:
     """A viewer that has come.
 
     Attributes:
-        viewer_id: Names the viewer in the session.
+        viewer_id: Id of the viewer within the session.
         sdp: Our answer to its offer. Never logged.
     """
 
@@ -119,15 +119,16 @@ class NumberedEvent:
 
 @dataclass(frozen=True)
 class LiveHostStats:
-    """Live sessions of one `SessionHost` replica.
+    """Describes the live sessions of one `SessionHost` replica.
 
     Attributes:
-        replica_id: Which replica.
-        capacity: Sessions that fit there by its measured headroom.
+        replica_id: Id of the replica.
+        capacity: Number of sessions that fit there by its measured headroom.
         sessions: One entry per session, as `GET /stream/webrtc/stats` shows it.
         ended: Sessions that are over, by reason.
         refused: Offers that found no room.
-        first_frames_ms: From connected to the first picture sent, of the sessions here and the last ones that ended.
+        first_frames_ms: Milliseconds from connected to the first picture sent, one entry for each session here and for the last
+            ones that ended.
     """
 
     replica_id: str

@@ -107,7 +107,7 @@ class RemoveViewer(LiveCommand[None]):
     """Let a viewer go; one that is gone already is no error.
 
     Attributes:
-        viewer_id: From `ViewerAnswer`.
+        viewer_id: Id of the viewer, from `ViewerAnswer`.
     """
 
     viewer_id: str
@@ -118,8 +118,8 @@ class AddViewerCandidates(LiveCommand[None]):
     """Add ICE candidates of a viewer. Raises UnknownViewerError, IceRestartError.
 
     Attributes:
-        viewer_id: From `ViewerAnswer`.
-        candidates: As in `AddCandidates`.
+        viewer_id: Id of the viewer, from `ViewerAnswer`.
+        candidates: Candidates as in `AddCandidates`.
     """
 
     viewer_id: str

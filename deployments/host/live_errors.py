@@ -1,4 +1,4 @@
-"""What can go wrong with a live session that the caller names."""
+"""Errors of live sessions and of the offers and commands to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class SessionNotFoundError(LiveAnchorError):
     """No session has this id.
 
     Args:
-        session_id: What came.
+        session_id: The id that came.
     """
 
     code = "session_not_found"
@@ -19,7 +19,7 @@ class SessionNotFoundError(LiveAnchorError):
         self.session_id = session_id
 
     def __str__(self) -> str:
-        """One line."""
+        """Say in one line which id is not known."""
         return f"no live session has the id {self.session_id!r}"
 
 
@@ -27,8 +27,8 @@ class SessionEndedError(LiveAnchorError):
     """The session was there and is over.
 
     Args:
-        session_id: Which.
-        reason: Why it ended, `pipeline.live.contracts.EndReason`.
+        session_id: Id of the session.
+        reason: Why it ended, a value of `pipeline.live.contracts.EndReason`.
     """
 
     code = "session_ended"
@@ -39,7 +39,7 @@ class SessionEndedError(LiveAnchorError):
         self.reason = reason
 
     def __str__(self) -> str:
-        """One line with the reason."""
+        """Say in one line why the session ended and what to do."""
         return f"the live session has ended ({self.reason}); make a new offer"
 
 
@@ -47,7 +47,7 @@ class SessionLostError(LiveAnchorError):
     """The process that held the session died.
 
     Args:
-        session_id: Which.
+        session_id: Id of the session.
     """
 
     code = "session_lost"
@@ -57,7 +57,7 @@ class SessionLostError(LiveAnchorError):
         self.session_id = session_id
 
     def __str__(self) -> str:
-        """One line."""
+        """Say in one line that the process died and what to do."""
         return "the process that held this live session died; make a new offer"
 
 
@@ -65,9 +65,9 @@ class NoCapacityError(LiveAnchorError):
     """There is no room for one more live session.
 
     Args:
-        active: Sessions now.
-        capacity: Sessions that fit.
-        reason: Which bound was reached.
+        active: Number of sessions now.
+        capacity: Number of sessions that fit.
+        reason: Names the bound that was reached.
     """
 
     code = "no_capacity"
@@ -80,7 +80,7 @@ class NoCapacityError(LiveAnchorError):
         self.reason = reason
 
     def __str__(self) -> str:
-        """One line with the bound."""
+        """Say in one line which bound was reached."""
         return f"{self.active} live sessions of {self.capacity}: {self.reason}; try again later"
 
 
@@ -98,7 +98,7 @@ class WrongDriveError(LiveAnchorError):
         self.drive = drive
 
     def __str__(self) -> str:
-        """One line."""
+        """Say in one line what drives the session and how to push speech."""
         return f'the session is driven by {self.drive!r}; offer with "drive": "push" to push speech'
 
 
@@ -106,7 +106,7 @@ class AudioInUseError(LiveAnchorError):
     """Another connection is already pushing speech into the session, and two speakers never mix.
 
     Args:
-        session_id: Which.
+        session_id: Id of the session.
     """
 
     code = "audio_in_use"
@@ -116,7 +116,7 @@ class AudioInUseError(LiveAnchorError):
         self.session_id = session_id
 
     def __str__(self) -> str:
-        """One line."""
+        """Say in one line that the place is taken."""
         return "another connection is already pushing speech into this session"
 
 

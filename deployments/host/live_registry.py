@@ -11,9 +11,9 @@ from typing import Final
 from deployments.host.live_errors import SessionEndedError, SessionLostError, SessionNotFoundError
 
 BEAT_S: Final = 2.0
-"""How often a replica names its sessions."""
+"""Seconds between two calls in which a replica names its sessions."""
 LOST_AFTER_S: Final = 10.0
-"""A replica that was silent for so long counts as dead."""
+"""Seconds of silence after which a replica counts as dead."""
 MAX_TOMBSTONES: Final = 10_000
 TOMBSTONE_S: Final = 24 * 3600.0
 
@@ -25,10 +25,12 @@ class _Replica:
 
 
 class SessionRegistry:
-    """Not thread-safe. When it starts anew and empty, the replicas' next beats fill it again.
+    """Knows which replica holds each session. It is not thread-safe.
+
+    When it starts anew and empty, the replicas' next beats fill it again.
 
     Args:
-        clock: Monotonic seconds.
+        clock: Gives monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,17 +40,17 @@ class SessionRegistry:
         self._ended: OrderedDict[str, tuple[str | None, float]] = OrderedDict()
 
     def add(self, session_id: str, replica: str) -> None:
-        """A session began."""
+        """Note that a session began on a replica."""
         self._sweep()
         self._replica(replica).sessions.add(session_id)
         self._place[session_id] = replica
 
     def end(self, session_id: str, reason: str) -> None:
-        """A session ended in good order; `where` tells the reason from now on."""
+        """Note that a session ended in good order; `where` tells the reason from now on."""
         self._forget(session_id, reason)
 
     def beat(self, replica: str, sessions: Sequence[str]) -> None:
-        """A replica lives and holds exactly these sessions; those that were thought lost are found again."""
+        """Note that a replica lives and holds exactly these sessions; sessions that were thought lost are found again."""
         known = self._replica(replica)
         for gone in known.sessions - set(sessions):
             self._forget(gone, None)
@@ -59,18 +61,18 @@ class SessionRegistry:
                 self.add(session_id, replica)
 
     def leave(self, replica: str) -> None:
-        """A replica is dead, or so somebody found who called it; its sessions are lost."""
+        """Forget a replica that is silent or did not answer a call; its sessions are lost."""
         found = self._replicas.pop(replica, None)
         for session_id in found.sessions if found else ():
             self._forget(session_id, None)
 
     def where(self, session_id: str) -> str:
-        """The full name of the replica that holds a session.
+        """Return the full name of the replica that holds a session.
 
         Raises:
-            SessionEndedError: It ended; says why.
-            SessionLostError: Its replica died.
-            SessionNotFoundError: Nobody ever heard of it.
+            SessionEndedError: The session ended; the error says why.
+            SessionLostError: The session's replica died.
+            SessionNotFoundError: No session has had this id lately.
         """
         self._sweep()
         if session_id in self._place:

@@ -37,14 +37,14 @@ REGISTRY: Final = "live_registry"
 
 
 class LiveReplica:
-    """Made on the replica's event loop.
+    """Serves the live sessions of one replica. It is made on the replica's event loop.
 
     Args:
-        handles: The stage deployments.
-        facts: What is known of them.
-        avatars: Who may speak.
+        handles: Handles of the stage deployments.
+        facts: Facts about the stages: what sessions must know of them, and which frame rates they can make.
+        avatars: The avatars that may speak.
         settings: Settings of the session host.
-        clock: Monotonic seconds.
+        clock: Gives monotonic seconds.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class LiveReplica:
         await self._ready()
 
     async def live(self, offer: LiveOffer) -> AsyncGenerator[LiveAnswer | LiveEnded, None]:
-        """Hold one session: its answer first, why it ended last. Cancelling ends the session."""
+        """Hold one session: the first item is its answer, the last one says why it ended. Cancelling ends the session."""
         if offer.avatar_id:
             await asyncio.to_thread(self._avatars.touch, offer.avatar_id)
         with self._avatars.using(offer.avatar_id):
@@ -103,32 +103,37 @@ class LiveReplica:
         return await self._sessions.handle(command)
 
     async def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
-        """Events of a session, to its end."""
+        """Follow the events of a session from number `after + 1` on, to its end.
+
+        Raises:
+            SessionNotFoundError: The session is not here.
+            SessionEndedError: It is over, or ends.
+        """
         if self._sessions is None:
             raise SessionNotFoundError(session_id)
         async for event in self._sessions.events(session_id, after):
             yield event
 
     async def where(self, session_id: str) -> str:
-        """Which replica holds a session; asks the registry."""
+        """Ask the registry which replica holds a session; errors are those of `SessionRegistry.where`."""
         with translated(REGISTRY):
             place: str = await self._registry().where.remote(session_id)
         return place
 
     async def replicas(self) -> list[str]:
-        """All replicas that the registry knows."""
+        """Ask the registry for the full names of all replicas that it knows."""
         await self._ready()
         with translated(REGISTRY):
             found: list[str] = await self._registry().replicas.remote()
         return found
 
     async def lost(self, replica: str) -> None:
-        """Somebody found a replica dead."""
+        """Tell the registry that a replica was found dead."""
         with translated(REGISTRY):
             await self._registry().leave.remote(replica)
 
     async def stats(self) -> LiveHostStats:
-        """This replica's sessions."""
+        """Describe this replica's sessions."""
         sessions = await self._ready()
         return LiveHostStats(
             replica_id(),
@@ -140,7 +145,7 @@ class LiveReplica:
         )
 
     def warm_soon(self, avatar_id: str) -> None:
-        """Draw an avatar's idle loop, without anything waiting for it; what goes wrong is told to the log."""
+        """Begin to draw an avatar's idle loop and return at once; a failure is logged."""
         warming = asyncio.create_task(self._warm(avatar_id))
         self._warming.add(warming)
         warming.add_done_callback(self._warming.discard)

@@ -17,10 +17,10 @@ def session_stats(
     """Everything that is known about a session, as plain values.
 
     Args:
-        session: Of the session itself.
-        hub: Of its encoder.
-        peer: Of the client's connection.
-        viewers: Of those who only watch, by id.
+        session: Numbers of the session itself.
+        hub: Numbers of its encoder.
+        peer: Numbers of the client's connection.
+        viewers: Numbers of the connections that only watch, by viewer id.
     """
     return {
         "session_id": session.session_id,
@@ -76,6 +76,6 @@ def session_stats(
 
 
 def first_frame_ms(peer: PeerStats) -> float | None:
-    """From connected to the first picture sent; None before that."""
+    """Milliseconds from connected to the first picture sent; None before that."""
     after_s = peer.first_picture_after_s
     return None if after_s is None else round(1000 * max(after_s, 0.0), 1)

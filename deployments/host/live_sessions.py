@@ -30,16 +30,16 @@ KEPT_FIRST_FRAMES: Final = 200
 
 
 class LiveSessions:
-    """Belongs to one event loop.
+    """Admits, begins, finds and frees the live sessions of one process. It belongs to one event loop.
 
     Args:
-        settings: Of the session host.
-        stages_of: Session id -> stage calls of that session.
-        presenter: Avatar id -> avatar, the default one for None; called in a thread.
+        settings: Settings of the session host.
+        stages_of: Gives the stage calls of a session by its id.
+        presenter: Finds an avatar by its id, the default one for None; called in a thread.
         stages_for_loops: Stage calls that draw idle loops.
-        clock: Monotonic seconds.
-        on_begin: Told when a session exists.
-        on_end: Told when everything of it is free, and why it ended.
+        clock: Gives monotonic seconds.
+        on_begin: Called with the id of a session that begins.
+        on_end: Called with a session's id and why it ended, when everything of it is free.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class LiveSessions:
 
     @property
     def ids(self) -> list[str]:
-        """Sessions that are here now, those included that the owner has just been told of."""
+        """Ids of the sessions that are here now, including sessions that are just being begun."""
         return [*self._entries, *self._beginning]
 
     async def warm(self, avatar_id: str | None = None) -> None:
-        """Draw an avatar's idle loop before anybody waits for it.
+        """Draw an avatar's idle loop before a session needs it.
 
         Raises:
             LiveAnchorError: The avatar is not there, or a stage failed.
@@ -88,11 +88,11 @@ class LiveSessions:
         await self._loops.warm(avatar, self._settings.session.model_copy(update={"fps": 25}))
 
     async def open(self, offer: LiveOffer) -> LiveAnswer:
-        """Begin a session. Whatever goes wrong, nothing of it is left behind.
+        """Begin a session. Where it cannot begin, nothing of it is left behind.
 
         Raises:
             NoCapacityError: There is no room.
-            InvalidInputError: `sdp` or `avatar_id`.
+            InvalidInputError: `sdp` or `avatar_id` cannot be used.
             LiveAnchorError: A stage does not answer.
         """
         if offer.last_try:
@@ -142,7 +142,7 @@ class LiveSessions:
             await self._on_end(session_id, str(EndReason.FAILED))
 
     async def ended_because(self, session_id: str) -> str:
-        """Wait until a session is over and free; say why."""
+        """Wait until a session is over and everything of it is free, and return why it ended."""
         entry = self._entries.get(session_id)
         if entry is not None:
             return str(await entry.over())
@@ -173,7 +173,7 @@ class LiveSessions:
         await self._loops.close()
 
     async def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
-        """Events of a session from number `after + 1` on, to its end; those that are not kept any more are left out.
+        """Follow a session's events from number `after + 1` on, to its end; events that are not kept any more are left out.
 
         Raises:
             SessionNotFoundError: The session is not here.
@@ -183,7 +183,7 @@ class LiveSessions:
             yield event
 
     def first_frames_ms(self) -> list[float]:
-        """From connected to the first picture sent, of the sessions here and the last ones that ended."""
+        """Milliseconds from connected to the first picture sent, for each session here and for the last ones that ended."""
         here = [entry.first_frame_ms() for entry in self._entries.values()]
         return [*self._first_frames, *(one for one in here if one is not None)]
 

@@ -1,7 +1,7 @@
 """An avatar store at any fsspec URI, with a copy of its bundles on every machine that uses them.
 
-The remote place has the same folders as a local store (see `pipeline.avatars.store`). It has no times of use that could be set,
-so a use of a temporary avatar is an empty file beside its bundle, `temporary/<id>.<milliseconds in hex>`: one listing tells
+The remote place has the same folders as a local store (`pipeline.avatars.store`). It has no times of use that could be set, so a
+use of a temporary avatar is an empty file next to its bundle, `temporary/<id>.<milliseconds in hex>`: one listing tells
 everything, and no process overwrites what another has written.
 """
 
@@ -42,21 +42,21 @@ from pipeline.store_error import store_error
 from pipeline.types import Avatar
 
 _FILES: Final = (ARRAYS_FILE, PREVIEW_FILE, MANIFEST_FILE)
-"""In the order of uploading: a bundle exists for others once its manifest does."""
+"""Files of a bundle in the order of uploading: a bundle exists for others once its manifest does."""
 _STAYS: Final = ""
 _MARK: Final = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{12})")
 _SHELVES: Final = (_STAYS, TEMPORARY_FOLDER)
 _Listing = tuple[Counter[tuple[str, str]], dict[str, list[int]]]
-"""Bytes by (shelf, id), and milliseconds of uses by id."""
+"""Sizes in bytes by (shelf, id), and times of use in milliseconds by id."""
 
 
 class MirroredAvatarStore:
-    """Bundles in a remote place, each copied here the first time it is asked for. Bundles never change, so copies never age.
+    """Keeps bundles in a remote place and copies each one here when it is first asked for. Bundles never change, nor do copies.
 
     Args:
         uri: fsspec URI of the folder that holds the bundles.
         local: Folder of the copies.
-        wall_clock: Seconds since the epoch.
+        wall_clock: Gives seconds since the epoch.
     """
 
     def __init__(self, uri: str, local: Path, wall_clock: Callable[[], float] = time.time) -> None:
@@ -73,16 +73,16 @@ class MirroredAvatarStore:
         return self._local_root
 
     def check_room(self, quota: AvatarQuota) -> None:
-        """See whether one more avatar could come in now; see `AvatarStore.check_room`."""
+        """Raise AvatarsFullError where one more avatar could not come in now."""
         leaving(self._held(), quota, self._wall_clock())
 
     def put(
         self, avatar: Avatar, rename: bool = True, temporary: bool = False, quota: AvatarQuota | None = None
     ) -> Avatar:
-        """Store here, then upload; the manifest last.
+        """Store the avatar here, then upload its files, the manifest last.
 
         The quota holds among the processes of this machine. An object store has no locks, so machines that put avatars at the same
-        moment may go over it by as many as they are.
+        moment may exceed it by one avatar each.
         """
         avatar_id = check_avatar_id(avatar.avatar_id)
         if quota is None:
@@ -98,7 +98,7 @@ class MirroredAvatarStore:
             if self._exists(_STAYS, avatar_id):
                 return self.get(avatar_id)
             with suppress(AvatarNotFoundError):
-                if self._local.used_at(avatar_id) is None:  # a copy of one that stayed until somebody removed it
+                if self._local.used_at(avatar_id) is None:  # a copy of one that stayed until it was removed
                     self._local.delete(avatar_id)
             self._mark(avatar_id)
         elif not rename:
@@ -116,12 +116,12 @@ class MirroredAvatarStore:
         return stored
 
     def get(self, avatar_id: str) -> Avatar:
-        """Load, after a download where this machine has no copy."""
+        """Load an avatar, after a download where this machine has no copy."""
         self._ensure_here(avatar_id)
         return self._local.get(avatar_id)
 
     def list(self) -> list[AvatarSummary]:
-        """All readable bundles of the remote place, by name and id; those that are damaged or of other versions are left out."""
+        """List the bundles of the remote place by name and id; damaged ones and ones of other versions are left out."""
         sizes, uses = self._listing()
         rows: dict[str, AvatarSummary] = {}
         for shelf, avatar_id in sorted(sizes):
@@ -145,14 +145,18 @@ class MirroredAvatarStore:
             self._ensure_here(avatar_id)
 
     def used_at(self, avatar_id: str) -> float | None:
-        """When a temporary avatar was last used, on any machine; None for one that stays."""
+        """Tell when a temporary avatar was last used on any machine, in seconds since the epoch; None for one that stays."""
         self._ensure_here(avatar_id)
         if self._local.used_at(avatar_id) is None:
             return None
         return _last(self._listing(TEMPORARY_FOLDER)[1], avatar_id)
 
     def expire(self, unused_s: float) -> int:
-        """Remove the temporary bundles that nobody has used for so long, marks that say nothing any more, and old copies here."""
+        """Remove temporary bundles that were not used for `unused_s` seconds, marks of use that are outdated, and old copies here.
+
+        Returns:
+            Number of bundles removed.
+        """
         (sizes, uses), now = self._listing(TEMPORARY_FOLDER), self._wall_clock()
         old = [avatar_id for _, avatar_id in sizes if _last(uses, avatar_id) < now - unused_s]
         removed = sum(self._remove(TEMPORARY_FOLDER, avatar_id) for avatar_id in old)
@@ -165,7 +169,7 @@ class MirroredAvatarStore:
         return removed
 
     def discard(self, avatar_id: str, used_at: float) -> bool:
-        """Remove a temporary bundle that nobody has used since."""
+        """Remove a temporary bundle if it was not used since `used_at`, and return whether it was removed."""
         if _last(self._listing(TEMPORARY_FOLDER)[1], check_avatar_id(avatar_id)) > used_at:
             return False
         return self._remove(TEMPORARY_FOLDER, avatar_id)
@@ -179,7 +183,7 @@ class MirroredAvatarStore:
             raise AvatarNotFoundError("avatar_id", avatar_id, "the id of a registered avatar")
 
     def preview(self, avatar_id: str) -> bytes:
-        """The preview in the local copy."""
+        """Read the JPEG preview from the local copy, after a download where this machine has none."""
         self._ensure_here(avatar_id)
         return self._local.preview(avatar_id)
 
@@ -187,7 +191,7 @@ class MirroredAvatarStore:
         """What every bundle of the remote place takes."""
         sizes, uses = self._listing()
         found: dict[str, HeldAvatar] = {}
-        for shelf, avatar_id in sorted(sizes):  # those that stay come first
+        for shelf, avatar_id in sorted(sizes):  # avatars that stay come first
             used_at = _last(uses, avatar_id) if shelf else None
             found.setdefault(avatar_id, HeldAvatar(avatar_id, sizes[shelf, avatar_id], used_at))
         return list(found.values())

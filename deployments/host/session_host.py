@@ -82,7 +82,7 @@ class SessionHostReplica:
                 yield event
 
     async def live(self, offer: LiveOffer) -> AsyncGenerator[LiveAnswer | LiveEnded, None]:
-        """Hold one live session for as long as it lives: its answer first, why it ended last."""
+        """Hold one live session for as long as it lives: the first item is its answer, the last one says why it ended."""
         async with aclosing(self._live.live(offer)) as items:
             async for item in items:
                 yield item
@@ -112,7 +112,7 @@ class SessionHostReplica:
         """Return when the stages answer.
 
         Raises:
-            NotReadyError: They do not, yet.
+            NotReadyError: A stage does not answer yet.
         """
         try:
             await self._facts.ask(READY_S)

@@ -10,7 +10,7 @@ from deployments.host.token_pool import Lease
 
 
 class Placed(Protocol):
-    """Stage calls that prefer one set; see `deployments.graph.stages.GraphStages`."""
+    """Stage calls that prefer one set, as `deployments.graph.stages.GraphStages` do."""
 
     set_id: str
 
@@ -19,7 +19,7 @@ PlacedStages = TypeVar("PlacedStages", bound=Placed)
 
 
 class SessionLeases:
-    """Leases from the offer to the session's end. Belongs to one event loop."""
+    """Keeps each session's lease from the offer to the session's end. It belongs to one event loop."""
 
     def __init__(self) -> None:
         self._leases: dict[str, Lease] = {}

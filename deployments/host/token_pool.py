@@ -21,18 +21,18 @@ from deployments.host.live_errors import NoCapacityError
 RENDERER: Final = "renderer"
 """The stage that makes a set: where it is, sessions can be drawn."""
 LEASE_S: Final = 10.0
-"""A lease that its host does not renew for so long ends; hosts renew every 2 s."""
+"""Seconds after which a lease ends that its host does not renew; hosts renew every 2 s."""
 SET_LOST_S: Final = 10.0
-"""A set that does not report for so long counts as gone."""
+"""Seconds without a report after which a set counts as gone."""
 CLOSE: Final = 1.0
-"""Sets within so many free tokens of the freest are equal; then the avatar decides."""
+"""Free tokens by which a set may lie behind the freest one and still count as equal; then the avatar decides."""
 WARM: Final = 2.0
-"""A set that has the avatar prepared wins although another has up to so many more free tokens."""
+"""Free tokens by which a set that has the avatar prepared may lie behind the freest one and still win."""
 SLOW_WAIT_MS: Final = 80.0
-"""Chunks that wait longer than this for their batch (95th percentile) make a set slow."""
+"""Milliseconds that chunks may wait for their batch (95th percentile) before their set counts as slow."""
 SLOW_FOR_S: Final = 5.0
 MOVE_NEEDS: Final = 2.0
-"""A session moves only where another set has at least so many free tokens."""
+"""Free tokens that another set must have for a session to move there from a slow one."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class StageReport:
 
     Attributes:
         set_id: Name of the set, the id of the Ray node that its GPU belongs to.
-        cost: What one second of speech takes of it.
-        wait_ms: 95th percentile of the time that chunks waited for their batch lately.
-        avatars: Ids of the avatars that it has prepared; the renderer's.
-        doubles: Whether it draws frames above 25 per second itself; the renderer's.
+        cost: What one second of speech takes of the stage.
+        wait_ms: 95th percentile of the time that chunks waited for their batch lately, in milliseconds.
+        avatars: Ids of the avatars that the replica has prepared; only the renderer says.
+        doubles: Whether the replica draws frames above 25 per second itself; only the renderer says.
         most: Sessions that the operator allows on the set; None for as many as fit.
     """
 
@@ -61,11 +61,11 @@ class Lease:
     """A session's tokens.
 
     Attributes:
-        session_id: Whose.
-        set_id: Set that serves it.
-        weight: Tokens that it holds.
+        session_id: Id of the session.
+        set_id: Name of the set that serves it.
+        weight: Number of tokens that it holds.
         fps: Frames per second that its viewers get.
-        avatar_id: Its avatar; empty for the default one.
+        avatar_id: Id of its avatar; empty for the default one.
     """
 
     session_id: str
@@ -135,17 +135,17 @@ class PoolStats:
 
     @property
     def free(self) -> float:
-        """Tokens that are left; infinite where no set has any to give away."""
+        """Number of tokens that are left; infinite where no set has reported any."""
         if not self.tokens:
             return math.inf
         return sum(max(0.0, there - self.used.get(name, 0.0)) for name, there in self.tokens.items())
 
 
 class TokenPool:
-    """The tokens of all sets. Not thread-safe.
+    """Gives the tokens of all sets to sessions. It is not thread-safe.
 
     Args:
-        clock: Monotonic seconds.
+        clock: Gives monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -163,7 +163,7 @@ class TokenPool:
         self._dead.discard(report.set_id)
 
     def gone(self, set_id: str) -> None:
-        """A set was found dead: it takes no session until it reports again. Its sessions keep their leases until they move."""
+        """Note that a set was found dead: it takes no session until it reports again, and its sessions keep their leases meanwhile."""
         self._sets.pop(set_id, None)
         self._drawing.pop(set_id, None)
         self._dead.add(set_id)
@@ -192,7 +192,7 @@ class TokenPool:
         return lease
 
     def renew(self, leases: Iterable[Lease]) -> list[Lease]:
-        """A host names the leases of its sessions; the ones that this pool does not know are taken in, above capacity too.
+        """Renew the leases that a host holds; leases that this pool does not know are taken in, even above capacity.
 
         Returns:
             The same sessions' leases as they are from now on: a session whose set is gone, or has been slow for some seconds, is
