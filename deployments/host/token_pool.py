@@ -163,7 +163,7 @@ class TokenPool:
         self._dead.discard(report.set_id)
 
     def gone(self, set_id: str) -> None:
-        """Note that a set was found dead: it takes no session until it reports again, and its sessions keep their leases meanwhile."""
+        """Note that a set was found dead: it takes no session until it reports again. Its sessions keep their leases."""
         self._sets.pop(set_id, None)
         self._drawing.pop(set_id, None)
         self._dead.add(set_id)
