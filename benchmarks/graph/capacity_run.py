@@ -23,6 +23,8 @@ from kernels.errors import LiveAnchorError
 LATE_BAR: Final = 0.01
 INTERVAL_BAR_MS: Final = 60.0
 VIEWERS_PER_PROCESS: Final = 4
+STABLE_S: Final = 5.0
+LONGEST_WAIT_S: Final = 60.0
 STAGES: Final = ("audio_features", "motion_diffusion", "renderer")
 BATCH_GROWTH: Final = {
     "audio_features": H200.audio_ms(2) / H200.audio_ms(1) - 1,
@@ -122,6 +124,25 @@ def most(counts: Sequence[int], run: Callable[[int], Steady], keep: Callable[[in
     return best
 
 
+def wait_for(count: int, here: Callable[[], int], clock: Callable[[], float], pause: Callable[[float], object]) -> None:
+    """Until so many sessions are there, or no further one has come for a while: the others were refused.
+
+    Args:
+        count: Sessions that were offered.
+        here: Sessions that are there now.
+        clock: Monotonic seconds.
+        pause: Waits for some seconds.
+    """
+    ends, most_seen, since = clock() + LONGEST_WAIT_S, 0, clock()
+    while (now := clock()) < ends:
+        found = here()
+        if found > most_seen:
+            most_seen, since = found, now
+        if found >= count or (most_seen and now - since >= STABLE_S):
+            return
+        pause(0.5)
+
+
 def late_share(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
     """Of one session between two looks at it: pictures held in place of a new one, or left out, over all that were due."""
     frames = after["frames"] - before["frames"]
@@ -187,11 +208,11 @@ class Sessions:
         wanted = self._wanted
         seconds = wanted.settle_s + wanted.count_s
         groups = [min(VIEWERS_PER_PROCESS, count - start) for start in range(0, count, VIEWERS_PER_PROCESS)]
-        options = ("--seconds", f"{seconds:g}", "--speech", str(wanted.speech), "--fps", str(wanted.fps))
+        options = ("--seconds", f"{seconds + STABLE_S:g}", "--speech", str(wanted.speech), "--fps", str(wanted.fps))
         module = "benchmarks.graph.light_clients"
         clients = [ClientProcess(self._url, "--count", str(size), *options, module=module) for size in groups]
         try:
-            self._wait_for(count)
+            wait_for(count, lambda: len(self._sessions()), time.monotonic, self._pause.wait)
             self._pause.wait(wanted.settle_s)
             began, before, spent, cpu = time.monotonic(), self._sessions(), self._spent(), self._host_cpu_s()
             self._pause.wait(wanted.count_s - 2.0)  # the viewers that came first leave first
@@ -215,12 +236,6 @@ class Sessions:
             host_cpu_s=cpu,
             first_frame_ms=[1e3 * (one["pictures_at"][0] - one["asked_at"]) for one in viewers],
         )
-
-    def _wait_for(self, count: int) -> None:
-        """Until so many are there, or no more come."""
-        ends = time.monotonic() + 30.0
-        while time.monotonic() < ends and len(self._sessions()) < count:
-            self._pause.wait(0.5)
 
     def _sessions(self) -> dict[str, dict[str, Any]]:
         answer = httpx.get(f"{self._url}/stream/webrtc/stats", timeout=30).raise_for_status().json()

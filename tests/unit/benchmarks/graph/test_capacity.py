@@ -16,9 +16,10 @@ from benchmarks import capacity
 from benchmarks.capacity import document_of, done_before, plan_of, with_baseline
 from benchmarks.core.record import BenchmarkRecord, make_record, write_records
 from benchmarks.core.run_info import describe_run
-from benchmarks.graph.capacity_run import Spent, Steady, bound, late_share, most, p99_ms
+from benchmarks.graph.capacity_run import Spent, Steady, bound, late_share, most, p99_ms, wait_for
 from benchmarks.graph.light_clients import PictureCounter
 from kernels.errors import InvalidInputError
+from tests.support.manual_clock import ManualClock
 
 COMMIT = "0123abc"
 
@@ -57,6 +58,27 @@ def test_the_most_is_found_upwards_and_a_failure_is_tried_twice() -> None:
     assert most((1, 8, 12, 14, 16), run, lambda count, found: kept.append(count)) == 12
     assert tried == kept == [1, 8, 12, 12, 14, 14]
     assert most((4,), lambda count: steady(count, late=1.0), lambda count, found: None) == 0
+
+
+@pytest.mark.parametrize(
+    ("came", "waited_s"),
+    [([0, 2, 8], 1.0), ([0, 3, 5], 6.0), ([0] * 9 + [8], 4.5), ([], 60.0)],
+    ids=["all come", "three are refused", "they come late", "nobody comes"],
+)
+def test_who_was_refused_is_not_waited_for(came: list[int], waited_s: float) -> None:
+    clock = ManualClock(10.0)
+    seen = iter(came)
+    last = [0]
+
+    def here() -> int:
+        last[0] = next(seen, last[0])
+        return last[0]
+
+    def pause(seconds: float) -> None:
+        clock.now += seconds
+
+    wait_for(8, here, clock, pause)
+    assert clock.now - 10.0 == pytest.approx(waited_s)
 
 
 def test_late_pictures_are_held_or_left_out_and_nothing_shown_is_all_late() -> None:
