@@ -7,7 +7,7 @@ OUT ?= out
 # extras of pyproject.toml; tensorrt-rtx (150 MB) lets the tests build TensorRT engines
 EXTRAS ?= serve,live,onnx,gpu,dev
 
-.PHONY: help demo test check format serve bench demo-weights clean
+.PHONY: help demo test nightly check format serve bench demo-weights clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -24,8 +24,11 @@ demo: $(READY) ## a talking mp4 from the committed speech sample, through the Ra
 	mkdir -p $(OUT)
 	$(BIN)/liveanchor generate --audio docs/demo/speech.wav --out $(OUT)/demo.mp4
 
-test: $(READY) ## every CPU test
+test: $(READY) ## every CPU test but the nightly ones
 	$(BIN)/python -m pytest
+
+nightly: $(READY) ## the tests that take long and say little more than their faster neighbours
+	$(BIN)/python -m pytest --nightly -m nightly
 
 check: $(READY) ## lint, format and types
 	$(BIN)/ruff check .

@@ -30,8 +30,17 @@ settings.register_profile(
 settings.load_profile("liveanchor")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip GPU tests where there is no GPU."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the switch for tests that take long and say little more than their faster neighbours."""
+    parser.addoption("--nightly", action="store_true", help="also run tests marked `nightly`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave nightly tests out unless they are asked for; skip GPU tests where there is no GPU."""
+    if not config.getoption("--nightly"):
+        slow = [item for item in items if "nightly" in item.keywords]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if "nightly" not in item.keywords]
     if torch.cuda.is_available():
         return
     skip = pytest.mark.skip(reason="no CUDA device")
