@@ -29,7 +29,7 @@ def face(tmp_path_factory: pytest.TempPathFactory) -> LocalFace:
 def random_speech(monkeypatch: pytest.MonkeyPatch) -> None:
     """Untrained networks: the path is tested, not the lips."""
     stages = make_speech_stages(make_engines(random_networks()))
-    monkeypatch.setattr("pipeline.mini.stages.load_speech_stages", lambda device="cpu": stages)
+    monkeypatch.setattr("pipeline.mini.stages.load_speech_stages", lambda device, folder: stages)
 
 
 def test_a_film_shows_every_row_of_motion(face: LocalFace, one_thread: None) -> None:
