@@ -79,8 +79,8 @@ class MotionStage(Protocol):
         """Hops of several sessions; a bad item fails alone."""
         ...
 
-    def probe(self) -> None:
-        """Really sample something; raises when that fails."""
+    def probe(self, sessions: int = 1) -> None:
+        """Really sample a window for so many sessions at once; raises when that fails."""
         ...
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from deployments.config import StageSettings
 from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
-from deployments.graph.set_reports import start_reports
+from deployments.graph.set_reports import SAMPLE_SESSIONS, start_reports
 from deployments.graph.stage_worker import StageWorker
 from deployments.logs import configure_replica_logs
 from kernels.arrays import F32
@@ -35,9 +35,9 @@ class AudioFeaturesReplica:
         model = settings.model
         device = take_place(model)
         self._stage = find_family(model.family).load_audio(model.weights_dir, device, model.threads, model.runtime)
-        self._sample()
+        self._probe()
         self._worker: StageWorker[Item, FeatureRows] = StageWorker(
-            "audio_features", self._batch, lambda rows: len(rows.rows) // ROWS_PER_FRAME, settings, self._sample
+            "audio_features", self._batch, lambda rows: len(rows.rows) // ROWS_PER_FRAME, settings, self._probe
         )
         self._reports = start_reports("audio_features", self.stats, self._sample, device == "cuda")
 
@@ -58,10 +58,13 @@ class AudioFeaturesReplica:
         """Tell Ray Serve what `StageWorker.check` finds."""
         await self._worker.check()
 
+    def _probe(self, sessions: int = 1) -> int:
+        """Encode a window of silence for so many sessions at once; returns the frames of all of them."""
+        silence = np.zeros(self._stage.window_samples, np.float32)
+        return sum(len(one.rows) // ROWS_PER_FRAME for one in self._stage.windows([(silence, 0)] * sessions))
+
     def _sample(self) -> int:
-        """Encode a window of silence; returns its frames."""
-        [rows] = self._stage.windows([(np.zeros(self._stage.window_samples, np.float32), 0)])
-        return len(rows.rows) // ROWS_PER_FRAME
+        return self._probe(SAMPLE_SESSIONS)
 
     def _batch(self, items: Sequence[Item]) -> list[FeatureRows | LiveAnchorError]:
         results: dict[int, FeatureRows | LiveAnchorError] = {}

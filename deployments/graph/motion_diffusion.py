@@ -5,7 +5,7 @@ from __future__ import annotations
 from deployments.config import StageSettings
 from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
-from deployments.graph.set_reports import start_reports
+from deployments.graph.set_reports import SAMPLE_SESSIONS, start_reports
 from deployments.graph.stage_worker import StageWorker
 from deployments.logs import configure_replica_logs
 from pipeline.families import find_family
@@ -50,8 +50,8 @@ class MotionDiffusionReplica:
         return self._worker.stats()
 
     def _sample(self) -> int:
-        self._stage.probe()
-        return self._stage.hop_frames
+        self._stage.probe(SAMPLE_SESSIONS)
+        return SAMPLE_SESSIONS * self._stage.hop_frames
 
     async def check_health(self) -> None:
         """Tell Ray Serve what `StageWorker.check` finds."""

@@ -87,11 +87,12 @@ class MeasuredCost:
     """A cost in milliseconds that measurements refine: it rises at once and falls by at most 2 % a minute.
 
     Args:
-        first: What was measured before the first session came.
+        first: A guess, made before the first session came; the first measurement under load replaces it.
     """
 
     def __init__(self, first: float) -> None:
         self.value = first
+        self._guessed = True
 
     def measured(self, value: float, elapsed_s: float) -> float:
         """Take a measurement in.
@@ -103,5 +104,6 @@ class MeasuredCost:
         Returns:
             The cost from now on.
         """
-        self.value = max(value, self.value * (1.0 - MOST_FALL_PER_MINUTE) ** (elapsed_s / 60.0))
+        least = 0.0 if self._guessed else self.value * (1.0 - MOST_FALL_PER_MINUTE) ** (elapsed_s / 60.0)
+        self.value, self._guessed = max(value, least), False
         return self.value

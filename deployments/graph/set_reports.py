@@ -28,6 +28,8 @@ BUSY: Final = 0.3
 FRAMES_PER_SECOND: Final = 25.0
 PERCENTILE: Final = 0.95
 SAMPLED_S: Final = 0.5
+SAMPLE_SESSIONS: Final = 4
+"""Sessions whose windows share a batch where a GPU is well used; the cost of a lone window would keep half of them out."""
 
 
 class SetReports:

@@ -217,8 +217,11 @@ class DittoMotionDiffusion:
             results.append(faults[i] or (chunk, replace(carries[i], finished=item.final)))
         return results
 
-    def probe(self) -> None:
+    def probe(self, sessions: int = 1) -> None:
         """Sample one window of silence, to see that everything works.
+
+        Args:
+            sessions: Sessions whose windows share the call.
 
         Raises:
             LiveAnchorError: It does not.
@@ -232,10 +235,11 @@ class DittoMotionDiffusion:
             drive=np.ones(MOTION_DIM, np.float32),
             blink=np.zeros((0, 63), np.float32),
         )
-        self.step(
-            FeatureRows(self._silence[:0], FEATURE_RATE_HZ, 0),
-            start_carry(0, np.zeros((1, MOTION_DIM), np.float32), speaker),
-        )
+        rows = FeatureRows(self._silence[:0], FEATURE_RATE_HZ, 0)
+        carry = start_carry(0, np.zeros((1, MOTION_DIM), np.float32), speaker)
+        for outcome in self.steps([MotionItem(rows, carry)] * sessions):
+            if isinstance(outcome, LiveAnchorError):
+                raise outcome
 
     def _fault(self, item: MotionItem[DittoMotionCarry]) -> LiveAnchorError | None:
         carry, rows = item.carry, item.rows

@@ -68,13 +68,13 @@ class DittoMotionModes:
             results.update(zip(rest, self.live.steps(live), strict=True))
         return [results[i] for i in range(len(items))]
 
-    def probe(self) -> None:
+    def probe(self, sessions: int = 1) -> None:
         """Try the network as `DittoMotionDiffusion.probe` does; all modes run the same network.
 
         Files' usual mode is made now where its files are here: on a GPU that takes seconds, for which every session would wait that
         shares the replica with the first file.
         """
-        self.live.probe()
+        self.live.probe(sessions)
         with suppress(WeightsFileError):  # a folder for live sessions alone; a file says what is missing
             self._mode(USUAL_MODE)
 

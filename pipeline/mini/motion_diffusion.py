@@ -120,15 +120,20 @@ class MotionDiffusion:
         """Frames of past motion that a window is conditioned on."""
         return self.shape.seq_frames - self.hop_frames + 1
 
-    def probe(self) -> None:
+    def probe(self, sessions: int = 1) -> None:
         """Sample one window of silence, to see that everything works.
+
+        Args:
+            sessions: Sessions whose windows share the call.
 
         Raises:
             LiveAnchorError: It does not.
         """
         rows = np.repeat(self.shape.silence_row[None], self.hop_frames * ROWS_PER_FRAME, axis=0)
         carry = initial_carry(seed=0, history=np.zeros((1, MOTION_DIM), np.float32))
-        self.step(FeatureRows(rows, FEATURE_RATE_HZ, 0), carry)
+        for outcome in self.steps([MotionItem(FeatureRows(rows, FEATURE_RATE_HZ, 0), carry)] * sessions):
+            if isinstance(outcome, LiveAnchorError):
+                raise outcome
 
     def step(self, rows: FeatureRows, carry: MotionCarry, final: bool = False) -> tuple[MotionChunk, MotionCarry]:
         """Take more rows, give all frames of the windows that they complete.

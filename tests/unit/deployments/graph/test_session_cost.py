@@ -52,7 +52,8 @@ def test_impossible_costs_are_refused_by_name(bad: tuple[float, float]) -> None:
 
 
 def test_a_cost_rises_at_once_and_falls_slowly() -> None:
-    cost = MeasuredCost(3.0)
+    cost = MeasuredCost(9.0)
+    assert cost.measured(3.0, elapsed_s=30) == 3.0, "the guess of the start counts no longer"
     assert cost.measured(4.0, elapsed_s=30) == 4.0
     assert cost.measured(1.0, elapsed_s=60) == pytest.approx(4.0 * 0.98)
     for _ in range(120):

@@ -38,7 +38,7 @@ def test_a_replica_tries_itself_after_a_batch_that_nobody_can_explain(
     def broken(*args: object) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    for name in ("windows", "step", "render"):
+    for name in ("windows", "steps", "render"):
         monkeypatch.setattr(replica._stage, name, broken, raising=False)
     worker._suspect = True
     with pytest.raises(StageFailedError, match=f"{stage}.*illegal memory access"):
