@@ -1,4 +1,4 @@
-"""What the HTTP application needs of whoever does the work: `SessionHost` across a cluster, or the same in one process."""
+"""The protocol through which the HTTP application has work done: by `SessionHost` in a cluster, or by the same in one process."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from deployments.host.jobs import FileJob, HostStats, JobEvent, JobProgress
 
 
 class Host(Protocol):
-    """Jobs and presenters. Every call may raise LiveAnchorError; a call that is cancelled leaves no work behind."""
+    """Does jobs and keeps presenters. Every call may raise LiveAnchorError; a call that is cancelled leaves no work behind."""
 
     def generate(self, job: FileJob) -> AsyncGenerator[JobEvent, None]:
-        """A job's events, in order; closing the iterator cancels the job. A second `JobStarted` voids all that came before it."""
+        """Run a job and yield its events in order; closing the iterator cancels the job.
+
+        A second `JobStarted` says that the job was started again: everything that came before it is void.
+        """
         ...
 
     async def progress(self, job_id: str) -> JobProgress | None:
-        """Pictures done and in all; None for a job that nobody works on."""
+        """Tell how many pictures of a job are done; None for a job that no host works on."""
         ...
 
     async def handle(self, command: AvatarCommand[Answer]) -> Answer:
@@ -31,9 +34,9 @@ class Host(Protocol):
         ...
 
     async def host_stats(self) -> list[HostStats]:
-        """Counters of every host."""
+        """Read the counters of every host."""
         ...
 
     async def stage_stats(self) -> list[StageStats]:
-        """Counters of every replica of every stage."""
+        """Read the counters of every replica of every stage."""
         ...

@@ -1,4 +1,4 @@
-"""`Host` over the handle of the deployment `SessionHost`."""
+"""`Host` over a cluster: every call goes to a replica of the deployment `SessionHost`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ READY_S: Final = 5.0
 
 
 class RayHost:
-    """Implements `serve_app.http.host.Host`: errors come out of Ray's wrappers, work is cancelled when nobody waits.
+    """Implements `serve_app.http.host.Host`: unwraps Ray's errors, and cancels work that no caller waits for.
 
     Args:
-        handle: Of `SessionHost`.
+        handle: Handle of the deployment `SessionHost`.
         put: Puts a job where both attempts find it, so that this process need not hold the upload.
     """
 
@@ -39,17 +39,17 @@ class RayHost:
         self._put = put
 
     async def generate(self, job: FileJob) -> AsyncGenerator[JobEvent, None]:
-        """All events of a job, in order.
+        """Run a job and yield its events in order.
 
-        A job whose host replica dies is started once more on another replica; it is a function of its inputs, so nobody can tell.
-        A second `JobStarted` says so: pieces of a finished file that came before it are void. A streamed file is started again
-        only while no byte of it was handed on. Leaving the iterator early cancels the job.
+        A job whose host replica dies is started once more on another replica. A job is a function of its inputs, so the file is
+        the same. A second `JobStarted` says that it was started again: pieces of a finished file that came before it are void. A
+        streamed file is started again only while no byte of it was handed on. Leaving the iterator early cancels the job.
 
         Raises:
             StageLostError: The host replica died, twice or after bytes of a streamed file were handed on.
             StageOverloadedError: All hosts are full.
             NotReadyError: No host runs.
-            LiveAnchorError: What the job answered.
+            LiveAnchorError: The job failed with this error.
         """
         method: Any = self._handle.options(method_name="generate_stream", stream=True)
         handed_on = False
@@ -70,7 +70,11 @@ class RayHost:
                 give_up(events)
 
     async def progress(self, job_id: str) -> JobProgress | None:
-        """See `Host`."""
+        """Ask all hosts how many pictures of a job are done; None for a job that no host works on.
+
+        Raises:
+            NotReadyError: A host does not answer, so nothing is known.
+        """
         try:
             stats = await self._host_stats()
         except DeadlineExceededError as error:
@@ -78,12 +82,12 @@ class RayHost:
         return next((one.active_jobs[job_id] for one in stats if job_id in one.active_jobs), None)
 
     async def handle(self, command: AvatarCommand[Answer]) -> Answer:
-        """Hand a command to any host."""
+        """Hand a command to any host; errors are those of the command."""
         answer: Answer = await self._call("handle", command)
         return answer
 
     async def ready(self) -> None:
-        """See `Host`."""
+        """Return when a host and its stages answer, raise NotReadyError otherwise."""
         try:
             async with asyncio.timeout(READY_S):
                 await self._call("ready")
@@ -91,14 +95,14 @@ class RayHost:
             raise NotReadyError("the session host or a stage does not answer yet") from error
 
     async def host_stats(self) -> list[HostStats]:
-        """Counters of every host replica; those that drain or die are left out, and all where one does not answer in time."""
+        """Read the counters of every host that takes new work; the list is empty where one does not answer in time."""
         try:
             return await self._host_stats()
         except (DeadlineExceededError, NotReadyError):
             return []
 
     async def stage_stats(self) -> list[StageStats]:
-        """See `Host`; none where no host answers."""
+        """Read the counters of every replica of every stage; the list is empty where no host answers."""
         try:
             async with asyncio.timeout(READY_S):
                 found: list[StageStats] = await self._call("stage_stats")

@@ -1,4 +1,4 @@
-"""What all routes share."""
+"""Parts of the application that all routes share, and the start of a job."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from serve_app.http.settings import ApiSettings
 
 @dataclass(frozen=True)
 class Services:
-    """One application's parts.
+    """Holds the parts of one application.
 
     Attributes:
-        host: Does the work.
-        settings: What callers may ask for.
-        results: Finished files.
-        gate: Jobs at once.
-        budget: Bytes of uploads at once.
-        metrics: Counts.
+        host: Does the work of jobs and presenters.
+        settings: Settings: what callers may ask for, and limits.
+        results: Store of finished files.
+        gate: Bounds the number of jobs at once.
+        budget: Bounds the bytes of uploads at once.
+        metrics: Counters and gauges of this process.
         arrivals: Ids of jobs that this process has not handed on yet.
     """
 
@@ -51,10 +51,10 @@ class Services:
 
     @contextmanager
     def receiving(self) -> Iterator[Hold]:
-        """Room for one upload, refused at once when all places for work are taken; it takes none, so slow uploads keep nobody out.
+        """Give room for one upload. It takes no place for work, so that a slow upload does not keep other jobs out.
 
         Raises:
-            BusyError: All places are taken.
+            BusyError: All places for work are taken already, so the upload would be in vain.
         """
         self.gate.check()
         try:
@@ -65,10 +65,10 @@ class Services:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """A place for the work on an upload that has come.
+        """Take a place for the work on an upload that has come.
 
         Raises:
-            BusyError: Others were faster.
+            BusyError: Other uploads took the last places meanwhile.
         """
         try:
             with self.gate.slot():
@@ -78,31 +78,32 @@ class Services:
             self.metrics.load(self.gate.active, self.budget.held)
 
     def arriving(self, job_id: str) -> AbstractContextManager[None]:
-        """A job that this process has not handed on yet."""
+        """Count a job as not handed on yet, as long as this is open."""
         return counted(self.arrivals, job_id)
 
     async def register(self, data: bytes, name: str, file_name: str = "", temporary: bool = False) -> AvatarSummary:
-        """Make a presenter, where there is room for one more; temporary presenters that nobody uses make some.
+        """Make a presenter, where there is room for one more; unused temporary presenters are removed to make room.
 
         Args:
-            data: The portrait.
-            name: What the caller calls it; a presenter that exists takes it over.
-            file_name: Its name where the caller gives none and it has none yet.
-            temporary: It need not stay, unless it does already.
+            data: Bytes of the portrait.
+            name: Name that the caller gives; a presenter that exists already takes it over.
+            file_name: Name that the presenter gets where the caller gives none and it has none yet.
+            temporary: Whether the presenter may expire unused; a presenter that stays already goes on staying.
 
         Raises:
             AvatarsFullError: There is no room.
-            PortraitError: The portrait is of no use.
+            PortraitError: The portrait cannot be used.
         """
         limits = self.settings.limits
         quota = AvatarQuota(limits.max_avatars, limits.max_avatars_bytes)
         return await self.host.handle(RegisterAvatar(data, name or file_name, bool(name), temporary, quota))
 
     async def job_of(self, form: JobForm, job_id: str) -> FileJob:
-        """The form as a job; a portrait becomes a temporary presenter first.
+        """Make a job of a form; a portrait in it becomes a temporary presenter first.
 
         Raises:
-            PortraitError: The portrait is of no use.
+            AvatarsFullError: There is no room for one more presenter.
+            PortraitError: The portrait cannot be used.
         """
         avatar_id = form.avatar_id
         if form.portrait is not None:
@@ -112,12 +113,12 @@ class Services:
 
 @dataclass(frozen=True)
 class StartedJob:
-    """A job whose success can honestly be announced.
+    """Holds a job that has come far enough for an answer of 200.
 
     Attributes:
-        facts: What the file will be.
-        size_bytes: Of the file; 0 while unknown.
-        pieces: The file; closing the iterator cancels the job.
+        facts: Length, rate and size of the pictures of the file.
+        size_bytes: Size of the file in bytes; 0 while it is unknown.
+        pieces: Bytes of the file; closing the iterator cancels the job.
     """
 
     facts: JobStarted
@@ -126,18 +127,18 @@ class StartedJob:
 
 
 def new_job_id(request: Request, request_id: str) -> str:
-    """The request's id when the client chose it, so that it can ask for progress; else an id that cannot be guessed."""
+    """Return the request's id where the client chose it, so that it can ask for progress; else an id that cannot be guessed."""
     return request_id if request.headers.get("x-request-id") == request_id else uuid.uuid4().hex
 
 
 async def start_job(host: Host, job: FileJob) -> StartedJob:
-    """Start a job and wait until an HTTP status can honestly be given.
+    """Start a job and wait until its HTTP status is certain.
 
-    That is: for a streamed file, once its input has been accepted; for a finished file, once it is finished, so that a job which
-    fails half-way is never answered 200. This process then holds the file, and nobody else does.
+    A streamed file is answered once its input has been accepted. A finished file is answered once it is finished, so that a job
+    that fails half-way is never answered with 200; until it is sent, this process holds the only copy of it.
 
     Raises:
-        LiveAnchorError: What the job answered.
+        LiveAnchorError: The job failed with this error.
     """
     events = host.generate(job)
     started: JobStarted | None = None
@@ -176,6 +177,6 @@ async def _finished(file: FileBuffer) -> AsyncGenerator[bytes, None]:
     try:
         for data in file.drain(PIECE_BYTES):
             yield data
-            await asyncio.sleep(0)  # sending need not wait for anything, and others have their turn
+            await asyncio.sleep(0)  # sending may never wait, so other tasks get their turn here
     finally:
         file.clear()

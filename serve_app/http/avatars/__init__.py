@@ -1,1 +1,1 @@
-"""Avatars over HTTP."""
+"""Routes of presenters, which the code calls avatars."""

@@ -1,4 +1,4 @@
-"""`/avatars`: presenters that can be named in a job."""
+"""`/avatars`: routes of the presenters that a job can name."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class AvatarList(BaseModel):
 
 
 def avatar_routes(services: Services) -> APIRouter:
-    """The routes of presenters."""
+    """Make the routes that register, list, show and remove presenters."""
     router = APIRouter(prefix="/avatars", tags=["presenters"])
     host, ttl_s = services.host, services.settings.limits.temporary_avatar_ttl_s
 
@@ -95,7 +95,7 @@ def avatar_routes(services: Services) -> APIRouter:
     @router.head("", include_in_schema=False)
     @router.get("", summary="All presenters", responses=problems(500, 503))
     async def avatars() -> AvatarList:
-        """The default presenter comes first. Temporary ones are among them."""
+        """Lists the default presenter first. Temporary presenters are in the list too."""
         default = await host.handle(GetAvatar(""))
         found = [one for one in await host.handle(ListAvatars()) if one.avatar_id != default.avatar_id]
         return AvatarList(avatars=[answer(default, is_default=True), *map(answer, found)])
@@ -103,7 +103,7 @@ def avatar_routes(services: Services) -> APIRouter:
     @router.head("/{avatar_id}", include_in_schema=False)
     @router.get("/{avatar_id}", summary="One presenter", responses=problems(404, "avatar_bundle_schema", 500, 503))
     async def avatar(avatar_id: AvatarId) -> AvatarAnswer:
-        """What is known about a presenter."""
+        """Describes one presenter."""
         return await answer_of(await host.handle(GetAvatar(_known_form(avatar_id))))
 
     @router.head("/{avatar_id}/preview.jpg", include_in_schema=False)
@@ -131,7 +131,7 @@ def avatar_routes(services: Services) -> APIRouter:
 
 
 async def _register(services: Services, data: bytes, name: str, file_name: str) -> AvatarSummary:
-    """The portrait's own errors, under the name that the field has on this route."""
+    """Register a portrait; its errors name the field as this route does."""
     try:
         return await services.register(data, name, file_name)
     except InvalidInputError as error:
@@ -141,7 +141,7 @@ async def _register(services: Services, data: bytes, name: str, file_name: str) 
 
 
 def _known_form(avatar_id: str) -> str:
-    """In an address, an id that cannot be one is simply not there."""
+    """Return an id that has the form of one; in an address, any other text is the id of no presenter: 404 and not 422."""
     try:
         return check_avatar_id(avatar_id)
     except InvalidInputError as error:
@@ -149,7 +149,7 @@ def _known_form(avatar_id: str) -> str:
 
 
 def _stem(filename: str) -> str:
-    """A file's name without folders and ending; only ever shown."""
+    """Name of a file without folders and ending; it is only ever shown."""
     return re.split(r"[/\\]", filename)[-1].rpartition(".")[0] or ""
 
 

@@ -1,1 +1,1 @@
-"""Live sessions over HTTP."""
+"""Routes of live sessions: WebRTC offers, events, pushed speech and viewers."""

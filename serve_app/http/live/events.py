@@ -20,7 +20,7 @@ from serve_app.http.services import Services
 
 EVENT_STREAM: Final = "text/event-stream"
 HEARTBEAT_S: Final = 15.0
-"""A comment after so much silence keeps proxies from closing the connection."""
+"""Seconds of silence after which a comment is sent, so that proxies do not close the connection."""
 RECONNECT_MS: Final = 1000
 _LAST_EVENT: Final[dict[str, Any]] = {
     "name": "Last-Event-ID",
@@ -32,7 +32,7 @@ _LAST_EVENT: Final[dict[str, Any]] = {
 
 
 def live_event_routes(services: Services, host: LiveHost) -> APIRouter:
-    """The event stream."""
+    """Make the route of the event stream."""
     router = APIRouter(prefix="/stream/webrtc", tags=["live"])
 
     @router.get(
@@ -67,11 +67,11 @@ def live_event_routes(services: Services, host: LiveHost) -> APIRouter:
 async def event_stream(
     source: AsyncGenerator[NumberedEvent, None], heartbeat_s: float = HEARTBEAT_S
 ) -> AsyncGenerator[bytes, None]:
-    """Events as the wire wants them, with comments while nothing happens.
+    """Write events as server-sent events, with comments while nothing happens.
 
     Args:
-        source: The events.
-        heartbeat_s: Longest silence.
+        source: Events of one session, in order.
+        heartbeat_s: Longest silence in seconds.
     """
     yield f"retry: {RECONNECT_MS}\n\n".encode()
     pending: asyncio.Task[NumberedEvent | None] | None = None
@@ -86,7 +86,7 @@ async def event_stream(
             if event is None:
                 return
             yield _line(event)
-    except LiveAnchorError as error:  # the answer has begun, so the stream itself says it
+    except LiveAnchorError as error:  # the status was sent already, so the stream itself carries the error
         yield f"event: error\ndata: {json.dumps({'code': error.code, 'detail': str(error)})}\n\n".encode()
     finally:
         if pending is not None:

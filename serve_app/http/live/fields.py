@@ -30,7 +30,7 @@ from serve_app.http.settings import ApiSettings
 SDP: Final = "application/sdp"
 SDP_FRAGMENT: Final = "application/trickle-ice-sdpfrag"
 MAX_SIGNALLING_BYTES: Final = 256 * 1024
-"""An offer of a browser has 3 to 10 kB."""
+"""Bytes that an offer or a list of candidates may have; an offer of a browser has 3 to 10 kB."""
 MAX_CANDIDATES: Final = 64
 LIVE_FPS: Final = (25, 50)
 OFFER_SHAPE: Final = FormShape((), ("sdp", "type", "avatar_id", "fps", "drive", "echo", "seed"))
@@ -49,7 +49,7 @@ _UFRAG: Final = re.compile(r"^a=ice-ufrag:(\S{1,256})", re.MULTILINE)
 
 @dataclass(frozen=True)
 class OfferForm:
-    """What a client asked for; see `deployments.host.live_calls.LiveOffer`."""
+    """Holds what a client asked for; the fields mean the same as in `deployments.host.live_calls.LiveOffer`."""
 
     sdp: str
     avatar_id: str | None
@@ -60,10 +60,10 @@ class OfferForm:
 
 
 async def read_small(request: Request, settings: ApiSettings, hold: Hold) -> bytes:
-    """A short body, whole.
+    """Read a short body to its end.
 
     Raises:
-        InvalidInputError: Too long, too slow.
+        InvalidInputError: The body is too long, or comes too slowly.
         BusyError: All requests together hold too many bytes.
     """
     return await read_whole(request, settings.body(MAX_SIGNALLING_BYTES), hold)
@@ -73,7 +73,7 @@ async def offer_of(request: Request, settings: ApiSettings, hold: Hold) -> Offer
     """Read an offer.
 
     Raises:
-        InvalidInputError: The body or a field of it.
+        InvalidInputError: The body cannot be read, or a field of it is wrong.
     """
     refuse_query(request, OFFER_SHAPE)
     if (kind := content_type(request)) != JSON:
@@ -82,10 +82,10 @@ async def offer_of(request: Request, settings: ApiSettings, hold: Hold) -> Offer
 
 
 def offer_form(form: RawForm, settings: ApiSettings) -> OfferForm:
-    """Check every field.
+    """Check every field of an offer.
 
     Raises:
-        InvalidInputError: Names the field.
+        InvalidInputError: A field is wrong; the error names it.
     """
     sdp = text_field(form, "sdp", "an SDP offer, as text")
     if not sdp:
@@ -109,10 +109,10 @@ def offer_form(form: RawForm, settings: ApiSettings) -> OfferForm:
 
 
 def check_sdp(sdp: str) -> str:
-    """The text itself, if it looks like SDP.
+    """Return the text itself, if it looks like SDP.
 
     Raises:
-        InvalidInputError: It does not.
+        InvalidInputError: The text does not begin like SDP.
     """
     if not sdp.startswith("v=0"):
         raise InvalidInputError("sdp", sdp[:40], "an SDP offer (RFC 8866), which begins with v=0")
@@ -120,10 +120,10 @@ def check_sdp(sdp: str) -> str:
 
 
 async def candidates_of(request: Request, settings: ApiSettings, hold: Hold) -> list[dict[str, Any]]:
-    """Trickled candidates as `{candidate, sdpMid, sdpMLineIndex, usernameFragment}`; an empty list says that there are no more.
+    """Read trickled candidates as `{candidate, sdpMid, sdpMLineIndex, usernameFragment}`; an empty list says that no more come.
 
     Raises:
-        InvalidInputError: The body or a field of it.
+        InvalidInputError: The body cannot be read, or a field of it is wrong.
     """
     refuse_query(request, _CANDIDATES_SHAPE)
     kind = content_type(request)
@@ -136,10 +136,10 @@ async def candidates_of(request: Request, settings: ApiSettings, hold: Hold) -> 
 
 
 def fragment_candidates(body: bytes) -> list[dict[str, Any]]:
-    """Candidates of an RFC 8840 fragment, each with the fragment's ICE user name.
+    """Read the candidates of an RFC 8840 fragment, each with the fragment's ICE user name.
 
     Raises:
-        BodyMalformedError: No fragment.
+        BodyMalformedError: The body is no such fragment.
     """
     try:
         text = body.decode("utf-8")
@@ -191,7 +191,7 @@ def _json_candidate(value: object) -> dict[str, Any]:
 
 
 def candidates_body() -> dict[str, Any]:
-    """`openapi_extra=` of trickled candidates."""
+    """Describe the body of trickled candidates, for `openapi_extra=`."""
     one = {
         "type": "object",
         "required": ["candidate"],
@@ -215,7 +215,7 @@ def candidates_body() -> dict[str, Any]:
 
 
 def offer_body() -> dict[str, Any]:
-    """`openapi_extra=` of the offer."""
+    """Describe the body of the offer, for `openapi_extra=`."""
     schema = {
         "type": "object",
         "required": ["sdp"],

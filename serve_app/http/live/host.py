@@ -1,4 +1,4 @@
-"""What the HTTP application needs of whoever holds live sessions."""
+"""The protocol through which the HTTP application uses live sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deployments.host.token_pool import PoolStats
 
 
 class LiveHost(Protocol):
-    """Live sessions, wherever in the cluster they are."""
+    """Reaches live sessions, wherever in the cluster they are."""
 
     async def offer(self, offer: LiveOffer) -> LiveAnswer:
         """Begin a session. Raises NoCapacityError, InvalidInputError (`sdp`, `avatar_id`), or another LiveAnchorError."""
@@ -23,16 +23,16 @@ class LiveHost(Protocol):
         ...
 
     def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
-        """Events from number `after + 1` on, to the session's end; those that are too long ago are left out.
+        """Follow a session's events from number `after + 1` on, to its end; events that are not kept any more are left out.
 
         Raises SessionNotFoundError, SessionEndedError or SessionLostError.
         """
         ...
 
     async def live_stats(self) -> list[LiveHostStats]:
-        """Every host's sessions."""
+        """Describe the live sessions of every host."""
         ...
 
     async def tokens(self) -> PoolStats:
-        """Tokens of the sets of stages; no set where sessions need none."""
+        """Tell the tokens of the sets of stages; there is no set where sessions need no tokens."""
         ...

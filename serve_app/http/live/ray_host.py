@@ -1,4 +1,4 @@
-"""`LiveHost` over the handle of the deployment `SessionHost`: offers through Ray Serve, everything else to the owner directly."""
+"""`LiveHost` over a cluster: offers go through Ray Serve, everything else goes straight to the host that owns the session."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from deployments.host.token_pool import Lease, PoolStats
 from kernels.errors import LiveAnchorError
 
 STAGE: Final = "session_host"
+"""Name of the hosts in errors."""
 POOL: Final = "token_pool"
-"""Names in errors."""
+"""Name of the token pool in errors."""
 OFFER_ATTEMPTS: Final = 3
-"""A host that is full, or dies, may have a neighbour that has room."""
+"""Number of hosts that are asked, because a host that is full, or dies, may have a neighbour that has room."""
 MAX_KNOWN: Final = 4096
 STATS_S: Final = 5.0
-"""A host that takes longer to say what it has is left out."""
+"""Seconds that a host may take to report its sessions; a host that takes longer is left out."""
 
 
 class RayLiveHost:
@@ -39,7 +40,7 @@ class RayLiveHost:
     does not cancel a call whose caller dies), so an ingress may go while its sessions stay.
 
     Args:
-        handle: Of `SessionHost`.
+        handle: Handle of the deployment `SessionHost`.
     """
 
     def __init__(self, handle: DeploymentHandle[Any]) -> None:
@@ -53,12 +54,12 @@ class RayLiveHost:
     async def offer(self, offer: LiveOffer) -> LiveAnswer:
         """Begin a session: tokens first, in one turn for the whole cluster, then a host that has room.
 
-        A host that is full, or dies, is not the last one that is asked.
+        Where a host is full, or dies, others are asked too, `OFFER_ATTEMPTS` in all.
 
         Raises:
             NoCapacityError: No GPU has tokens left, or no host has room.
             NotReadyError: The pool of tokens is starting anew.
-            LiveAnchorError: What the host answered, or the host is lost.
+            LiveAnchorError: The host answered with this error, or it is lost.
         """
         lease = await self._acquire(offer)
         try:
@@ -105,7 +106,14 @@ class RayLiveHost:
         raise StageLostError(STAGE, OFFER_ATTEMPTS)
 
     async def handle(self, command: LiveCommand[Answer]) -> Answer:
-        """Hand a command to the replica that owns its session."""
+        """Hand a command to the replica that owns its session.
+
+        Raises:
+            SessionNotFoundError: No session has had this id lately.
+            SessionEndedError: The session is over, or ends.
+            SessionLostError: The session's replica died.
+            LiveAnchorError: As the command says.
+        """
         place = await self._place(command.session_id)
         try:
             answer: Answer = await DirectCall(place, self._app).unary("handle", command)
@@ -115,7 +123,7 @@ class RayLiveHost:
         return answer
 
     async def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
-        """Follow a session's events on the replica that owns it; see `LiveHost.events` for errors."""
+        """Follow a session's events on the replica that owns it; errors are those of `LiveHost.events`."""
         place = await self._place(session_id)
         try:
             async for event in DirectCall(place, self._app).stream("live_events", session_id, after):
@@ -125,9 +133,9 @@ class RayLiveHost:
             raise SessionLostError(session_id) from error
 
     async def live_stats(self) -> list[LiveHostStats]:
-        """Ask hosts that Ray Serve knows, which may have had no session yet, and those that drain, which it skips.
+        """Ask the hosts that Ray Serve knows, which may have had no session yet, and draining hosts, which it skips.
 
-        Hosts that die meanwhile are left out. Those that drain have room for nothing but what they hold.
+        Hosts that die meanwhile are left out. Draining hosts have room for the sessions that they hold and for no other.
         """
         places: list[str] = await self._ask("live_replicas")
         serving, *known = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""`/stream/webrtc`: live sessions. Any ingress replica serves any session."""
+"""`/stream/webrtc`: routes of live sessions. Any ingress replica serves any session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from serve_app.http.openapi import problems
 from serve_app.http.services import Services
 
 SHOWN_OF_ID: Final = 8
-"""Characters of a session's id that tell sessions apart and open none."""
+"""Number of characters of a session's id that are shown: they tell sessions apart, and give no access to any."""
 _NEXT: Final = (
     ("trickle", "trickle_stream_webrtc__session_id__patch", "More ICE candidates."),
     (
@@ -48,7 +48,7 @@ class IceServerAnswer(BaseModel):
 
 
 class IceServersAnswer(BaseModel):
-    """What to give to `new RTCPeerConnection`."""
+    """STUN and TURN servers, to be given to `new RTCPeerConnection`."""
 
     ice_servers: list[IceServerAnswer]
 
@@ -69,7 +69,7 @@ class OfferAnswer(BaseModel):
     drive: Drive = Field(examples=["mic"])
     echo: bool = Field(examples=[True])
     audio_url: str | None = Field(
-        description="Of `WS /stream/webrtc/{session_id}/audio`, which takes PCM; relative to this server, null for drive mic.",
+        description="Address of the WebSocket that takes PCM, relative to this server; null for drive mic.",
         examples=["/stream/webrtc/b2c6e0d4a1f84f0c9a7d5e3b1c2d4f60/audio"],
     )
 
@@ -77,13 +77,13 @@ class OfferAnswer(BaseModel):
 class InterruptAnswer(BaseModel):
     """What was cut off."""
 
-    epoch: int = Field(description="Of the session since; work of older epochs is dropped.", examples=[1])
+    epoch: int = Field(description="Epoch of the session from now on; work of older epochs is dropped.", examples=[1])
     position_s: float = Field(description="Seconds of the utterance that were sent.", examples=[1.28])
     utterance_id: str | None = Field(description="null where nobody spoke.", examples=["u3"])
 
 
 class SessionStats(BaseModel):
-    """One session's numbers; more may be added."""
+    """Numbers of one session; further ones may be added."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -96,18 +96,18 @@ class SessionStats(BaseModel):
     queue_depths: dict[str, int]
     stage_calls: dict[str, int]
     packets_lost: int
-    bitrate: int = Field(description="Of the video, bit/s.")
+    bitrate: int = Field(description="Bit rate of the video in bit/s.")
     frames_repeated: int
     frames_dropped: int
     first_frame_ms: float | None = Field(description="Connected to first picture sent; null before that.")
 
 
 class Percentiles(BaseModel):
-    """A latency in milliseconds."""
+    """Percentiles of a latency in milliseconds."""
 
     p50: float = Field(examples=[41.0])
     p95: float = Field(examples=[66.0])
-    n: int = Field(description="Of so many.", examples=[20])
+    n: int = Field(description="Number of measurements.", examples=[20])
 
 
 class SetTokens(BaseModel):
@@ -128,18 +128,18 @@ class AllStats(BaseModel):
     sets: list[SetTokens] = Field([], description="Tokens of every set of stages.")
     ended: dict[str, int] = Field(default_factory=dict, description="Sessions that are over, by reason.")
     first_frame_ms: Percentiles | None = Field(
-        None, description="Of the present and the last sessions; null before one."
+        None, description="Connected to first picture sent, of present and recent sessions; null before the first one."
     )
 
 
 def live_routes(services: Services, host: LiveHost) -> APIRouter:
-    """Offer, trickle, statistics, interruption, end."""
+    """Make the routes that offer, trickle, tell statistics, interrupt and end."""
     router = APIRouter(prefix="/stream/webrtc", tags=["live"])
     settings = services.settings
 
     @router.get("/ice-servers", summary="STUN and TURN servers to use")
     async def ice_servers() -> IceServersAnswer:
-        """Empty unless the operator configured some."""
+        """The list is empty unless the operator configured servers."""
         return IceServersAnswer(
             ice_servers=[
                 IceServerAnswer(
@@ -158,7 +158,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         openapi_extra=offer_body(),
     )
     async def offer(request: Request, response: Response) -> OfferAnswer:
-        """Full duplex: H.264 and Opus come back over the answer's transport.
+        """Begins a session in which voice and video flow both ways: H.264 and Opus come back over the answer's transport.
 
         `drive: "mic"` lets the client's microphone drive the face; `"push"` waits for `/speak` or the WebSocket at `audio_url`.
         Over capacity the answer is 503 with Retry-After, and nothing is left behind.
@@ -190,7 +190,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
 
     @router.get("/stats", summary="All live sessions", responses=problems(500, 503))
     async def stats() -> AllStats:
-        """Across all hosts, draining ones included."""
+        """Covers the sessions of all hosts, including draining ones."""
         hosts, tokens = await asyncio.gather(host.live_stats(), host.tokens())
         ended: dict[str, int] = {}
         for one in hosts:
@@ -220,9 +220,9 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         openapi_extra=candidates_body(),
     )
     async def trickle(session_id: str, request: Request) -> Response:
-        """JSON `{"candidates": [{candidate, sdpMid, sdpMLineIndex}, ...]}`, or `application/trickle-ice-sdpfrag`.
+        """Takes JSON `{"candidates": [{candidate, sdpMid, sdpMLineIndex}, ...]}`, or `application/trickle-ice-sdpfrag`.
 
-        An empty list says that there are no more. An ICE restart is not possible: make a new offer.
+        An empty list says that no more come. An ICE restart is not possible: make a new offer.
         """
         with services.budget.hold() as hold:
             found = await candidates_of(request, settings, hold)
@@ -235,7 +235,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         responses=problems("session_not_found", "session_ended", 500, 503),
     )
     async def session_stats(session_id: str) -> SessionStats:
-        """State, rates, queues, offsets, losses, latency percentiles."""
+        """Tells the session's state, rates, queues, offsets, losses and latency percentiles."""
         found = await host.handle(ReadStats(session_id))
         return _session(found)
 
@@ -245,7 +245,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         responses=problems("session_not_found", "session_ended", 500, 503),
     )
     async def interrupt(session_id: str) -> InterruptAnswer:
-        """Sound and mouth stop, queued speech is dropped. Where nobody speaks, nothing happens and the answer says so."""
+        """Sound and mouth stop, and queued speech is dropped. Where the face is silent, nothing happens and the answer says so."""
         found = await host.handle(Interrupt(session_id))
         return InterruptAnswer(epoch=found.epoch, position_s=found.position_s, utterance_id=found.utterance_id)
 
@@ -255,7 +255,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         responses=problems("session_not_found", "session_ended", 500, 503),
     )
     async def delete(session_id: str) -> Response:
-        """Frees everything that it held before it answers. A second time: 410."""
+        """Answers when everything that the session held is free. A second call is answered with 410."""
         await host.handle(End(session_id))
         return Response(status_code=200)
 

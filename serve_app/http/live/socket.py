@@ -1,4 +1,4 @@
-"""What the audio WebSocket of a live session speaks: for the route, and for `/openapi.json`, where it has no place of its own."""
+"""The protocol of the audio WebSocket, for its route and for `/openapi.json`, which has no place of its own for WebSockets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SESSION_GONE: Final = 4404
 
 
 class SocketQuery(NamedTuple):
-    """A whole number in the WebSocket's address."""
+    """Describes a whole number in the WebSocket's address: its default, its bounds and its meaning."""
 
     default: int
     lowest: int
@@ -54,12 +54,12 @@ _ABOUT: Final = (
 
 
 def audio_socket_description() -> dict[str, Any]:
-    """The WebSocket as an entry of `x-websockets`: parameters as in OpenAPI, messages each way, close codes."""
+    """Describe the WebSocket as an entry of `x-websockets`: parameters as in OpenAPI, messages each way, close codes."""
     session = {
         "name": "session_id",
         "in": "path",
         "required": True,
-        "description": "Of the offer's answer.",
+        "description": "Id of the session, from the answer to the offer.",
         "schema": {"type": "string"},
     }
     query = [
@@ -84,7 +84,7 @@ def audio_socket_description() -> dict[str, Any]:
 
 
 def live_description() -> str:
-    """The same in words, for the description of the routes of live sessions."""
+    """Describe the WebSocket in words, for the description of the routes of live sessions."""
     address = "&".join(f"{name}={one.default}" for name, one in AUDIO_QUERY.items())
     lines = [
         "A voice in, a speaking presenter out, in real time, over WebRTC: an offer begins a session, and its answer names it.",

@@ -1,4 +1,4 @@
-"""Pushing speech into a live session: whole audio files, or PCM over a WebSocket."""
+"""Routes that push speech into a live session: whole audio files, or PCM over a WebSocket."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from serve_app.http.services import Services
 SPEECH_SHAPE: Final = FormShape(("audio",), ())
 FULL_SCALE: Final = 32768.0
 MAX_WAITING_S: Final = 2.0
-"""PCM that may lie here while the host takes in what came before; more is taken from the socket later (back-pressure by TCP)."""
+"""Seconds of PCM that may wait here while the host takes in earlier PCM; more stays in the socket (back-pressure by TCP)."""
 NEWEST: Final = 10**15
 """Number of an event that no session reaches: events from now on."""
 
@@ -57,17 +57,17 @@ class SpokenAnswer(BaseModel):
 
 
 class PcmReader:
-    """s16le of any rate, in pieces of any size -> float32, 16 kHz, mono.
+    """Turns signed 16-bit little-endian PCM of any rate, in pieces of any size, into float32, 16 kHz, mono.
 
-    Two channels become one that is as loud as the one with the voice, whatever their polarity. A sample that is cut in two by a
-    piece's end is completed by the next piece.
+    Two channels become one that is as loud as the one with the voice, whatever their polarity. A sample that is cut in two by the
+    end of a piece is completed by the next piece.
 
     Args:
-        rate_hz: 8000 to 192000.
-        channels: 1 or 2.
+        rate_hz: Samples per second, 8000 to 192000.
+        channels: Number of channels, 1 or 2.
 
     Raises:
-        InvalidInputError: Anything else.
+        InvalidInputError: The rate or the number of channels is another one.
     """
 
     def __init__(self, rate_hz: int, channels: int) -> None:
@@ -82,7 +82,7 @@ class PcmReader:
         self._rest = b""
 
     def push(self, data: bytes) -> F32:
-        """float32 (n,); n may be 0."""
+        """Take a piece of PCM and return the samples that it completes, float32 (n,); n may be 0."""
         data = self._rest + data
         whole = len(data) - len(data) % (2 * self._channels)
         self._rest = data[whole:]
@@ -92,13 +92,13 @@ class PcmReader:
         return self._resampler.push(mono, self._rate_hz)[:, 0] if len(mono) else np.zeros(0, np.float32)
 
     def flush(self) -> F32:
-        """What the filter still holds, float32 (n,)."""
+        """Return what the filter still holds, float32 (n,), and begin anew."""
         self._rest = b""
         return self._resampler.flush()[:, 0]
 
 
 def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:
-    """`/speak` and the audio WebSocket."""
+    """Make the route `/speak` and the audio WebSocket."""
     router = APIRouter(tags=["live"])
 
     @router.post(
@@ -109,7 +109,7 @@ def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:
         openapi_extra=_speech_body(),
     )
     async def speak(session_id: str, request: Request) -> SpokenAnswer:
-        """Any audio file, as the body itself (`Content-Type: audio/...`) or as the form field `audio`.
+        """Takes any audio file, as the body itself (`Content-Type: audio/...`) or as the form field `audio`.
 
         It is spoken after everything that was pushed before; an utterance that a WebSocket is pushing is heard to its end first.
         The answer is 202 as soon as the file was read: speaking goes on, and events tell when it begins and ends.
@@ -126,7 +126,7 @@ def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:
 
     @router.websocket(AUDIO_SOCKET_PATH)
     async def audio(websocket: WebSocket, session_id: str) -> None:
-        """See `live_socket`."""
+        """Take PCM and commands as `serve_app.http.live.socket` describes them."""
         await websocket.accept()
         await _AudioSocket(websocket, session_id, host).run()
 
@@ -177,7 +177,7 @@ class _AudioSocket:
             await self._close_audio(token)
 
     async def _session_ends(self) -> None:
-        """Raises when the session is over: a client that says nothing must not wait for a session that is not there."""
+        """Raise when the session is over: a client that sends nothing must not wait for a session that is gone."""
         reason = ""
         async with aclosing(self._host.events(self._session_id, NEWEST)) as events:
             async for event in events:

@@ -1,4 +1,4 @@
-"""`/stream/whep/{id}`: more viewers of a live session (WHEP), one encode for all of them."""
+"""`/stream/whep/{id}`: routes for more viewers of a live session (WHEP); its video is encoded once for all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _METHODS: Final = "POST, OPTIONS"
 
 
 def whep_routes(services: Services, host: LiveHost) -> APIRouter:
-    """Begin and end watching."""
+    """Make the routes that begin and end watching."""
     router = APIRouter(prefix="/stream/whep", tags=["live"])
     settings = services.settings
 
@@ -38,7 +38,7 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
         openapi_extra={"requestBody": {"required": True, "content": {SDP: {"schema": {"type": "string"}}}}},
     )
     async def view(session_id: str, request: Request) -> Response:
-        """An SDP offer (recvonly) in, the answer out. `Location` is what to DELETE in the end."""
+        """Takes an SDP offer (recvonly) and answers with SDP. DELETE the address in `Location` to stop watching."""
         if (kind := content_type(request)) != SDP:
             raise UnsupportedBodyError("Content-Type", kind or "none", SDP)
         with services.budget.hold() as hold:
@@ -64,7 +64,7 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
         responses=problems("session_not_found", "session_ended", 500, 503),
     )
     async def leave(session_id: str, viewer_id: str) -> Response:
-        """A viewer that is gone already is no error."""
+        """Lets the viewer go. It is no error if the viewer is gone already."""
         await host.handle(RemoveViewer(session_id, viewer_id))
         return Response(status_code=200)
 
@@ -76,7 +76,7 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
         openapi_extra=candidates_body(),
     )
     async def trickle(session_id: str, viewer_id: str, request: Request) -> Response:
-        """`application/trickle-ice-sdpfrag` (RFC 8840), or JSON as for the session. No ICE restart: make a new offer."""
+        """Takes `application/trickle-ice-sdpfrag` (RFC 8840), or JSON as for the session. For an ICE restart make a new offer."""
         with services.budget.hold() as hold:
             found = await candidates_of(request, settings, hold)
         await host.handle(AddViewerCandidates(session_id, viewer_id, tuple(found)))

@@ -1,4 +1,4 @@
-"""What can be wrong with a request before anybody looks at its speech or its picture."""
+"""Errors of a request that are found before its speech or its picture is looked at."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from kernels.errors import InvalidInputError, LiveAnchorError
 
 
 class MissingFieldError(InvalidInputError):
-    """A field that must be there is not."""
+    """A field that must be there is missing."""
 
     code = "missing_field"
 
 
 class UnknownFieldError(InvalidInputError):
-    """A field that no route knows; most often a misspelt one."""
+    """A field came that the route does not know, most often because it is misspelt."""
 
     code = "unknown_field"
 
@@ -24,25 +24,25 @@ class DuplicateFieldError(InvalidInputError):
 
 
 class ConflictingFieldsError(InvalidInputError):
-    """Two fields that exclude each other."""
+    """Two fields came that exclude each other."""
 
     code = "conflicting_fields"
 
 
 class MisplacedFieldError(InvalidInputError):
-    """A field in the address instead of the body."""
+    """A field of the body came in the address."""
 
     code = "misplaced_field"
 
 
 class FieldTooLargeError(InvalidInputError):
-    """More bytes in one field than it may have."""
+    """A field has more bytes than it may have."""
 
     code = "field_too_large"
 
 
 class BodyTooLargeError(InvalidInputError):
-    """More bytes in the whole request than allowed."""
+    """The whole request has more bytes than allowed."""
 
     code = "body_too_large"
 
@@ -54,23 +54,23 @@ class BodyMalformedError(InvalidInputError):
 
 
 class UploadTooSlowError(InvalidInputError):
-    """The body stopped coming, or takes too long; its place is needed by others."""
+    """The body stopped coming, or takes too long; other requests need its place."""
 
     code = "upload_too_slow"
 
 
 class UnsupportedBodyError(InvalidInputError):
-    """A content type that the route does not read."""
+    """The body has a content type that the route does not read."""
 
     code = "unsupported_content_type"
 
 
 class RangeError(InvalidInputError):
-    """A byte range that lies outside the file.
+    """The byte range lies outside the file.
 
     Args:
-        got: The header's value.
-        size: Bytes of the file.
+        got: Value of the header `Range`.
+        size: Size of the file in bytes.
     """
 
     code = "range_not_satisfiable"
@@ -85,7 +85,7 @@ class BusyError(LiveAnchorError):
     """This server has as much work as it takes.
 
     Args:
-        what: Of which there is too much.
+        what: Says what there is too much of, such as "as many uploads in memory as it takes"; follows "this server has".
     """
 
     code = "overloaded"
@@ -96,5 +96,5 @@ class BusyError(LiveAnchorError):
         self.what = what
 
     def __str__(self) -> str:
-        """One line with the reason."""
+        """Say in one line what there is too much of."""
         return f"this server has {self.what}; try again later"

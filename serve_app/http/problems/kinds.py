@@ -1,4 +1,4 @@
-"""Every kind of problem: its status, its title, what it means and what to do. `/problems` and docs/problems.md are made of it."""
+"""Every kind of problem: its status, its title, what it means and what to do. `/problems` and docs/problems.md are made from it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class ProblemKind(NamedTuple):
 
     Attributes:
         status: HTTP status.
-        title: Short, the same every time.
-        meaning: What happened and what to do, one or two sentences for whoever looks the kind up; `code` marks names.
-        detail: Said to callers instead of the error's own words, which may name our paths and addresses; empty where those words
-            help and name none.
+        title: Short title, the same every time.
+        meaning: What happened and what to do, one or two sentences for readers of the list of kinds; `code` marks names.
+        detail: Text for callers in place of the error's own words, which may name our paths and addresses; empty where those
+            words help and name none.
     """
 
     status: int
@@ -43,17 +43,17 @@ KINDS: Final[dict[str, ProblemKind]] = {
         "The route has no field of this name, most often because it is misspelt; `allowed` lists all.",
     ),
     "duplicate_field": ProblemKind(
-        422, "A field came more than once", "It is not guessed which one counts. Send the field once."
+        422, "A field came more than once", "The service does not guess which one counts. Send the field once."
     ),
     "conflicting_fields": ProblemKind(
         422,
         "Two fields exclude each other",
-        "Both came, and only one of them can count, as `avatar_id` and `portrait`. Leave one out.",
+        "Both came, but only one of them can count, as with `avatar_id` and `portrait`. Leave one out.",
     ),
     "misplaced_field": ProblemKind(
         422,
         "A field is in the wrong place",
-        "A field of the body stands in the address, where it would be overlooked. Move it into the body.",
+        "A field of the body came in the address, where it would be overlooked. Move it into the body.",
     ),
     "field_too_large": ProblemKind(
         413,
@@ -73,7 +73,7 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "body_malformed": ProblemKind(
         400,
         "The body cannot be read",
-        "It is not what its `Content-Type` says, or it was cut short. Check how the client builds it.",
+        "The body is not what its `Content-Type` says, or it was cut short. Check how the client builds it.",
     ),
     "unsupported_content_type": ProblemKind(
         415,
@@ -88,7 +88,7 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "bad_request": ProblemKind(
         400,
         "The request cannot be read",
-        "It is no valid HTTP request for this address. `detail` says what is wrong with it.",
+        "The request is not valid for this address. `detail` says what is wrong with it.",
     ),
     "not_found": ProblemKind(
         404, "There is nothing at this address", "No route has this address. `/docs` lists all routes."
@@ -100,19 +100,19 @@ KINDS: Final[dict[str, ProblemKind]] = {
     ),
     # the speech
     "audio_invalid": ProblemKind(
-        422, "The speech cannot be used", "The audio was read and is of no use; `detail` says why. Send other audio."
+        422, "The speech cannot be used", "The audio was read but cannot be used; `detail` says why. Send other audio."
     ),
     "audio_unreadable": ProblemKind(
         422,
         "The speech cannot be read",
-        "The bytes are no audio or video file, or one that is damaged. Check that the file plays, and that the file itself is sent "
-        "and not its name (with curl: `audio=@FILE`).",
+        "The bytes are not an audio or video file, or the file is damaged. Check that the file plays, and that the file itself is "
+        "sent and not its name (with curl: `audio=@FILE`).",
     ),
     "audio_no_stream": ProblemKind(
         422, "The file has no sound", "It is a picture, or a video without sound. Send a file with speech."
     ),
     "audio_empty": ProblemKind(
-        422, "The speech is empty", "The file can be read, and not one sample is in it. Record it again."
+        422, "The speech is empty", "The file can be read, but it holds no samples. Record it again."
     ),
     "audio_too_long": ProblemKind(
         422, "The speech is too long", "It lasts longer than `allowed`. Cut it into several jobs."
@@ -131,13 +131,13 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "portrait_unreadable": ProblemKind(
         422,
         "The picture cannot be read",
-        "The bytes are no picture or video, or one that is damaged. Check that it opens, and that the file itself is sent and not "
-        "its name (with curl: `portrait=@FILE`).",
+        "The bytes are not a picture or video, or the file is damaged. Check that it opens, and that the file itself is sent "
+        "and not its name (with curl: `portrait=@FILE`).",
     ),
     "portrait_unsupported": ProblemKind(
         422,
         "The kind of picture is not supported",
-        "It is a picture of a kind that is not read, such as GIF or TIFF. Export it as JPEG or PNG.",
+        "Pictures of this kind, such as GIF or TIFF, are not read. Export it as JPEG or PNG.",
     ),
     "portrait_animated": ProblemKind(
         422, "The picture is animated", "It has several frames. Send one of them as a still picture, or a video."
@@ -156,17 +156,17 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "portrait_not_a_face": ProblemKind(
         422,
         "The picture shows no human face",
-        "Something like a face was found that is no human one, or hidden too much. Send a photo of a person.",
+        "Something like a face was found, but it is not human or too much of it is hidden. Send a photo of a person.",
     ),
     "portrait_two_faces": ProblemKind(
         422,
         "The picture shows more than one face",
-        "Faces of similar size leave open who should speak. Crop the picture to one person.",
+        "With several faces of similar size it is unclear who should speak. Crop the picture to one person.",
     ),
     "portrait_turned_away": ProblemKind(
         422,
         "The face is turned away",
-        "The head is turned, nodded or tilted too far, or the picture lies on its side. The face should look into the camera.",
+        "The head is turned, nodded or tilted too far, or the picture lies on its side. The face must look into the camera.",
     ),
     "portrait_cut_off": ProblemKind(
         422, "The face is cut off", "A part of the face lies outside the picture. Send one that shows all of it."
@@ -186,8 +186,8 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "avatar_not_found": ProblemKind(
         404,
         "There is no such presenter",
-        "It was removed, or it was temporary and nobody used it for a while. `GET /avatars` lists those that are there; the same "
-        "picture, sent again, gives the same id.",
+        "It was removed, or it was temporary and was not used for a while. `GET /avatars` lists the presenters that exist; the "
+        "same picture, sent again, gives the same id.",
     ),
     "result_not_found": ProblemKind(
         404,
@@ -197,7 +197,7 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "result_expired": ProblemKind(
         410,
         "The result is not kept any more",
-        "It was there until `expires_at`, or made room for newer ones. Make the video again.",
+        "It was kept until `expires_at`, or was removed to make room for newer ones. Make the video again.",
     ),
     "result_too_large": ProblemKind(
         413,
@@ -207,9 +207,9 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "avatars_full": ProblemKind(
         507,
         "No more presenters can be registered",
-        "As many are there as the operator allows, and all were registered or are in use. Remove some, or use one that is there.",
-        "Use a registered presenter, or remove those that nobody needs: DELETE /avatars/{id}. Temporary ones make room by "
-        "themselves as soon as nobody has used them for some minutes.",
+        "There are as many as the operator allows, and all were registered or are in use. Remove some, or use an existing one.",
+        "Use a registered presenter, or remove presenters that are not needed: DELETE /avatars/{id}. Temporary ones make room by "
+        "themselves once they have not been used for some minutes.",
     ),
     "avatar_storage": ProblemKind(
         507,
@@ -226,8 +226,8 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "avatar_bundle_schema": ProblemKind(
         409,
         "The presenter was made by another version",
-        "Its files have a form that this version of the service does not read. Register its picture again.",
-        "Register the presenter's picture again: this version of the service does not read what another one has kept of it.",
+        "This version of the service does not read the format of its files. Register its picture again.",
+        "Register the presenter's picture again: this version of the service does not read files that another version wrote.",
     ),
     "stale_avatar": ProblemKind(
         409,
@@ -270,25 +270,25 @@ KINDS: Final[dict[str, ProblemKind]] = {
     ),
     "too_many_viewers": ProblemKind(
         503,
-        "The session has all the viewers that it may have",
+        "The session has as many viewers as it may have",
         "One must leave before another can come: wait, or ask the operator for more.",
         _LATER,
     ),
     "wrong_drive": ProblemKind(
         409,
         "The session is driven by something else",
-        'It listens to its client\'s microphone, so nobody can push speech. Offer it with `drive: "push"`.',
+        'It listens to its client\'s microphone and takes no pushed speech. Make the offer with `drive: "push"`.',
     ),
     "audio_in_use": ProblemKind(
         409,
-        "Somebody else already speaks in this session",
+        "Another connection already speaks in this session",
         "Another WebSocket pushes speech, and two speakers never mix. Close that one first, or send "
         "files to `/speak`, which queues them.",
     ),
     "queue_full": ProblemKind(
         409,
-        "As much speech waits in this session as it takes",
-        "Send the rest when some of it was spoken, or interrupt the session.",
+        "The session's queue of speech is full",
+        "Send the rest when some of the waiting speech was spoken, or interrupt the session.",
     ),
     "no_capacity": ProblemKind(
         503,
@@ -307,14 +307,14 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "not_ready": ProblemKind(
         503,
         "The service is not ready yet",
-        "It is starting, or a part of it does not answer. `/readyz` says 200 when it is there; "
-        "if it stays so, the operator must look.",
+        "It is starting, or a part of it does not answer. `/readyz` answers 200 when it is ready; "
+        "if it never does, tell the operator.",
         _LATER,
     ),
     "stage_lost": ProblemKind(
         503,
         "A part of the service went away while it worked",
-        "It is replaced by itself. Send the request again a little later.",
+        "It is replaced automatically. Send the request again a little later.",
         _LATER,
     ),
     "deadline_exceeded": ProblemKind(
@@ -326,8 +326,8 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "store_unreachable": ProblemKind(
         503,
         "The store of presenters or results does not answer",
-        "The folder or the object store cannot be reached. Send the request again; "
-        "if it stays so, the operator must look.",
+        "The folder or the object store cannot be reached. Send the request again a little later; "
+        "if that does not help, tell the operator.",
         _LATER,
     ),
     "weights_download": ProblemKind(
@@ -348,7 +348,7 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "internal_error": ProblemKind(
         500,
         "Something went wrong here",
-        "A fault of the service that nobody foresaw. Tell the operator the `request_id`: the server's log has "
+        "The service has an unforeseen fault. Tell the operator the `request_id`: the server's log has "
         "the reason under it.",
         OURS,
     ),
@@ -360,7 +360,7 @@ FAULTS: Final = frozenset(
         "model_file", "bad_weights", "weights", "weights_checksum", "unsafe_pickle", "unknown_network", "unsupported_network",
         "hubert_mismatch", "onnxruntime_missing", "kernels_not_compiled", "runtime_refused", "engine", "engine_export",
         "engine_build", "engine_run", "engine_off", "engine_cache", "unknown_engine", "tensorrt_missing", "no_gpu",
-        # work that broke, or that was dropped while somebody waits for it
+        # work that broke, or that was dropped while a caller waits for it
         "encoder_failed", "muxing_failed", "carry_mismatch", "stage_failed", "stale_epoch",
     }
 )  # fmt: skip
