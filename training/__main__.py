@@ -46,7 +46,7 @@ HEADS_FILE = "row_heads.safetensors"
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Command line."""
+    """Read the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -88,7 +88,7 @@ def synthesisers(neural: bool = False) -> Tools:
 
 
 def as_clips(utterances: Sequence[Utterance]) -> list[LabelledClip]:
-    """Utterances as evaluation clips."""
+    """Turn utterances into evaluation clips."""
     return [LabelledClip(u.voice, u.audio, u.phones) for u in utterances]
 
 
@@ -164,7 +164,7 @@ def train(args: argparse.Namespace) -> bool:
 
 
 def make_corpora(args: argparse.Namespace) -> None:
-    """Both corpora of `--work`, what is missing of them."""
+    """Make what is missing of the corpora in `--work`."""
     workers, tools = 1 if args.tiny else 0, synthesisers(neural=args.neural_hours > 0)
     hours = (0.05, 0.01) if args.tiny else (args.hours, args.neural_hours)
     print(json.dumps(make_corpus(args.work / "corpus", hours[0], workers=workers, tools=tools)), flush=True)
@@ -174,7 +174,7 @@ def make_corpora(args: argparse.Namespace) -> None:
 
 
 def load_bank(args: argparse.Namespace) -> tuple[SpeechBank, str]:
-    """All corpora of `--work` on the device that trains, and how long they are, in words."""
+    """Load all corpora of `--work` onto the device that trains, and say in words how long they are."""
     workers = 1 if args.tiny else 0
     bank = build_bank(args.work / "corpus", workers=workers).to(args.device)
     hours = f"{bank.frames / 90_000:.1f} h"
@@ -186,7 +186,7 @@ def load_bank(args: argparse.Namespace) -> tuple[SpeechBank, str]:
 
 
 def load_heads(folder: Path, row_dim: int) -> RowHeads | None:
-    """The read-outs beside the weights of `folder`, if they were kept."""
+    """Load the read-outs that were kept with the weights of `folder`; None where they were not."""
     path = folder / HEADS_FILE
     if not path.exists():
         return None

@@ -19,7 +19,7 @@ from training.phones import Phone
 from training.visemes import phones_to_actions
 
 STREAM_FRAMES: Final = 1500
-"""A stream ends after the utterance with which it reaches this length."""
+"""Frames after which a stream ends, with the utterance that reaches them."""
 
 _NAMES: Final = tuple(field.name for field in fields(SpeechBank))
 
@@ -82,9 +82,9 @@ def build_bank(folder: Path, seed: int = 0, workers: int = 0) -> SpeechBank:
     """Label all shards of a corpus folder, in parallel, and lay them end to end.
 
     Args:
-        folder: Made by `training.corpus`.
-        seed: Of head motion and blinks.
-        workers: Processes; 0 means one per core.
+        folder: Corpus folder, made by `training.corpus`.
+        seed: Seed of head motion and blinks.
+        workers: Number of processes; 0 means one per core.
     """
     jobs = [(path, seed, k) for k, path in enumerate(sorted(folder.glob("shard-*.json")))]
     if not jobs:
@@ -102,9 +102,9 @@ def join_banks(base: SpeechBank, extra: SpeechBank, share: float) -> SpeechBank:
     """Lay `extra` behind `base` as often as it takes to be about `share` of the whole.
 
     Args:
-        base: Bank.
-        extra: Bank on the same device.
-        share: 0..1 exclusive; at least one copy is laid.
+        base: The bank that is extended.
+        extra: The bank that is added; it is on the same device.
+        share: Share of the whole, 0..1 exclusive; at least one copy is laid.
     """
     copies = max(round(base.frames * share / (1.0 - share) / extra.frames), 1)
     parts = [base, *[extra] * copies]

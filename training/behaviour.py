@@ -1,7 +1,7 @@
 """What a presenter does besides moving the lips: training targets for head, brows, lids and gaze.
 
-The base is `pipeline.mini.idle_motion`, so that speech starts from and ends in the same style. On top come, while someone
-speaks: nods and brow raises on loud vowels, slow turns from phrase to phrase, a livelier sway.
+The base is `pipeline.mini.idle_motion`, so that speech starts from and ends in the same style. On top come, during
+speech: nods and brow raises on loud vowels, slow turns from phrase to phrase, a livelier sway.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def loudness(pcm: NDArray[np.int16] | F32, n_frames: int) -> F64:
 
 
 def activity(phones: Sequence[Phone], n_frames: int) -> F64:
-    """1 while someone speaks, 0 in silences of more than 0.4 s, with ramps of about 0.4 s."""
+    """Curve that is 1 during speech and 0 in silences of more than 0.4 s, with ramps of about 0.4 s."""
     speaking = np.zeros(n_frames)
     for phone in phones:
         if phone.symbol != SILENCE or phone.end_s - phone.start_s < 0.4:

@@ -1,6 +1,6 @@
 """Build and read a corpus of labelled speech.
 
-A shard is `<name>.npz` (int16 audio and 50 Hz label rows of many items, end to end, with offsets) beside `<name>.json` (texts,
+A shard is `<name>.npz` (int16 audio and 50 Hz label rows of many items, end to end, with offsets) and `<name>.json` (texts,
 voices and phone lists). Shard k of seed s is a function of (s, k) alone, whatever the number of workers.
 """
 
@@ -36,13 +36,13 @@ SHARD_MINUTES: Final = 12.0
 NEURAL_SHARD_MINUTES: Final = 1.0
 """The neural voice takes more than half as long as its speech lasts, on one core."""
 LONG_PAUSE_SHARE: Final = 0.06
-"""Share of the items that end in 2 to 5 s of silence, so that long pauses are not news."""
+"""Share of the items that end in 2 to 5 s of silence, so that the networks know long pauses."""
 SAMPLES_PER_ROW: Final = SAMPLE_RATE_HZ // FEATURE_RATE_HZ
 
 
 @dataclass(frozen=True)
 class Item:
-    """One utterance of a corpus.
+    """An utterance of a corpus with its labels.
 
     Attributes:
         audio: int16 (n,), 16 kHz.
@@ -88,10 +88,10 @@ def make_shard(
     Args:
         tools: Synthesisers.
         engine: espeak-ng.
-        seed: Of the corpus.
-        index: Of the shard.
-        minutes: Length.
-        kokoro: The neural voice speaks everything; None leaves it to the others.
+        seed: Seed of the corpus.
+        index: Number of the shard.
+        minutes: Length of the shard in minutes.
+        kokoro: The neural voice, which then speaks everything; None leaves it to the others.
 
     Returns:
         The items, and how many texts failed.
@@ -180,12 +180,12 @@ def make_corpus(
     """Synthesise a corpus, skipping shards that are there already.
 
     Args:
-        folder: Where shards go.
+        folder: Folder that shards are written to.
         hours: Hours of audio, padding included.
-        seed: Makes everything but the padding of a last partial shard.
-        workers: Processes; 0 means one per core.
+        seed: Seed of everything but the padding of a last partial shard.
+        workers: Number of processes; 0 means one per core.
         tools: Synthesisers; None finds them.
-        neural: The neural voice speaks, instead of the others.
+        neural: Whether the neural voice speaks, instead of the others.
 
     Returns:
         Counts: items, hours, failed texts, symbols no rule knew, seconds it took.
@@ -260,7 +260,7 @@ _engines: dict[Path, Espeak] = {}
 
 
 def _job(job: Job) -> JobResult:
-    """One shard in a worker process, which keeps its library loaded."""
+    """Make one shard in a worker process, which keeps its library loaded."""
     folder, tools, seed, index, minutes, neural = job
     if tools.espeak_library not in _engines:
         _engines[tools.espeak_library] = Espeak(tools)

@@ -23,7 +23,7 @@ LIP_DOFS: Final = tuple(DEGREES_OF_FREEDOM.index(name) for name in LIP_ACTIONS)
 
 @dataclass(frozen=True)
 class SpeechBank:
-    """Speech with labels; every tensor on one device.
+    """Holds speech with labels; every tensor is on one device.
 
     Attributes:
         audio: int16 (n * 640,), 16 kHz.
@@ -82,10 +82,10 @@ class SegmentSampler:
     """Draws random segments.
 
     Args:
-        bank: Where from.
-        frames: Length of a segment.
-        left_samples: Samples of context before it.
-        lookahead_samples: Samples after it.
+        bank: The bank that segments are cut from.
+        frames: Length of a segment in frames.
+        left_samples: Samples of context before a segment.
+        lookahead_samples: Samples of context after a segment.
         seed: Seed of the draw.
     """
 

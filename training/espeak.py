@@ -55,10 +55,10 @@ _CALLBACK = c.CFUNCTYPE(c.c_int, c.POINTER(c.c_short), c.c_int, c.POINTER(_Event
 
 
 class Espeak:
-    """One loaded espeak-ng.
+    """Speaks and transcribes with espeak-ng, whose library it loads.
 
     Args:
-        tools: Where the library and its data are.
+        tools: Paths of the library and its data.
 
     Raises:
         SynthesisError: The library or its data cannot be loaded.
@@ -81,7 +81,7 @@ class Espeak:
         self._library.espeak_TextToPhonemes.restype = c.c_char_p
 
     def transcribe(self, text: str, voice: str = "en-us") -> list[list[list[str]]]:
-        """What the voice would say, without saying it.
+        """Transcribe what the voice would say, without saying it.
 
         Args:
             text: UTF-8 text in the language of the voice.

@@ -34,20 +34,20 @@ from training.phones import BILABIALS, PHONE_CLASS, PHONES, SILENCE, Phone, rast
 from training.train_encoder import RowHeads, lip_gap
 
 CLOSED_GAP = 1e-3
-"""Mouth widths: a commanded gap below this counts as closed."""
+"""Commanded gap in mouth widths below which a mouth counts as closed."""
 
 BATCH_CLIPS = 40
-"""Clips that are measured at once."""
+"""Number of clips that are measured at once."""
 
 
 @dataclass(frozen=True)
 class LabelledClip:
-    """One sentence with phone timings.
+    """Holds one sentence with its phone timings.
 
     Attributes:
-        name: For messages.
+        name: Name of the clip in messages.
         pcm: float32 (n,), 16 kHz mono.
-        phones: Phones that tile it.
+        phones: Phones that tile the audio.
     """
 
     name: str
@@ -122,7 +122,7 @@ def silence_measure(engines: MiniEngines, speech: F32, seed: int = 0) -> dict[st
 
 
 def motion_measures(motions: Sequence[F32], hop: int = 8) -> dict[str, float]:
-    """Is the head alive, and do window joins show?"""
+    """Measure how much the head moves, and whether the joins of windows show."""
     angles = [unpack_motion(torch.from_numpy(m))[0].numpy() for m in motions]
     pooled = np.concatenate(angles)
     joins, others = [], []
@@ -146,10 +146,10 @@ def evaluate(
     clips: Sequence[LabelledClip],
     augment: Callable[[F32], F32] | None = None,
 ) -> dict[str, dict[str, float]]:
-    """All measures.
+    """Take all measures of a trained pair.
 
     Args:
-        engines: What to evaluate.
+        engines: The trained pair.
         clips: Held-out sentences of held-out voices.
         augment: Makes a clip noisy, with its timing kept; None leaves that part out.
 
@@ -168,7 +168,7 @@ def evaluate(
 
 
 def row_measures(encoder: SpeechEncoder, heads: RowHeads, clips: Sequence[LabelledClip]) -> dict[str, float]:
-    """What a linear read-out of the rows tells: the ceiling for anything that consumes them.
+    """Measure what a linear read-out of the rows tells: the ceiling for anything that consumes them.
 
     Returns:
         `phone_accuracy` and `class_accuracy` per 20 ms row, and the lip measures of the read-out gap at frame times.

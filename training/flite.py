@@ -35,7 +35,7 @@ def synthesise(
     """Speak English.
 
     Args:
-        tools: Where the program is.
+        tools: Path of the program.
         text: Plain text.
         voice: One of `VOICES`.
         stretch: Duration factor, above 1 is slower.

@@ -25,7 +25,7 @@ from training.utterance import SynthesisError, Utterance, to_16k
 
 RATE_HZ: Final = 24_000
 STEP_S: Final = 0.025
-"""One unit of the network's durations: 600 samples."""
+"""Seconds in one unit of the network's durations, which is 600 samples."""
 LEAD_S: Final = 0.060
 """The sound runs ahead of the durations by this much (measured against a recogniser that agrees with flite's own timings)."""
 SPACE_SHARE: Final = 0.4
@@ -48,13 +48,13 @@ _MARKS: Final = re.compile(r"[,.;:!?]")
 
 @dataclass(frozen=True)
 class KokoroVoice:
-    """One speaker.
+    """Describes one speaker of the network.
 
     Attributes:
-        name: For `Utterance.voice`.
+        name: Name of the speaker in `Utterance.voice`.
         style: float32 (510, 256), by number of tokens: 128 numbers of timbre, then 128 of manner.
         size: Factor on pitch and formants together, as of a shorter vocal tract.
-        speed: Of speaking, 1 = the voice's own.
+        speed: Speed of speaking, 1 = the voice's own.
     """
 
     name: str
@@ -75,10 +75,10 @@ _SPACE, _PAUSE = "<space>", "<pause>"
 
 
 class Kokoro:
-    """One loaded network.
+    """Speaks with the neural network, which it loads.
 
     Args:
-        tools: Where the package was unpacked.
+        tools: Folder in which the package was unpacked.
         espeak: Transcribes texts.
 
     Raises:
@@ -118,7 +118,7 @@ class Kokoro:
 
         Args:
             text: Plain text.
-            voice: Who speaks.
+            voice: The speaker.
             language: espeak voice that transcribes it.
 
         Raises:

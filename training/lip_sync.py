@@ -35,10 +35,10 @@ class Span:
 
 @dataclass(frozen=True)
 class SpokenClip:
-    """One sentence: what the mouth did, and what it should have done.
+    """Holds what the mouth did in one sentence, and what it should have done.
 
     Attributes:
-        name: For error messages.
+        name: Name of the sentence in error messages.
         aperture: float32 (n,), measured on decoded frames, NaN where no face was found.
         expected: float32 (n,), 0..1, expected opening at the same frames.
         closures: Timings of every /m/, /b/ and /p/.
@@ -75,7 +75,7 @@ def pearson(a: F32, b: F32) -> float:
 
 
 def shifted(aperture: F32, expected: F32, lag: int) -> tuple[F32, F32]:
-    """The overlapping parts of two curves when the aperture is `lag` frames late: aperture[k + lag] beside expected[k]."""
+    """Cut two curves to their overlap when the aperture is `lag` frames late: aperture[k + lag] belongs to expected[k]."""
     length = min(aperture.size, expected.size) - abs(lag)
     if length <= 0:
         return aperture[:0], expected[:0]
@@ -196,8 +196,8 @@ def closed_share(
         aperture: float32 (n,).
         limit: Closed is below this.
         fps: Frames per second.
-        silent_from_s: Where silence begins.
-        after_speech: Leave out the first 200 ms of silence.
+        silent_from_s: Second at which silence begins.
+        after_speech: Whether speech went before: the first 200 ms of silence are then left out.
 
     Raises:
         InvalidInputError: No silent frame.

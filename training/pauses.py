@@ -1,4 +1,4 @@
-"""Pauses that a forced alignment or a network's durations hid in the phones beside them."""
+"""Finds pauses that a forced alignment or a network's durations hid in the neighbouring phones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cut_pauses(phones: Sequence[Phone], pcm: F32) -> list[Phone]:
     """Cut quiet stretches out of phones that are too long to be one sound.
 
     Args:
-        phones: In order.
+        phones: Phones in order.
         pcm: float32 (n,), 16 kHz, of any scale.
 
     Returns:
@@ -58,7 +58,7 @@ def cut_trailing_pauses(phones: Sequence[Phone], pcm: F32) -> list[Phone]:
     """Give the quiet end of every sound that stands before silence to the silence.
 
     Args:
-        phones: They tile the audio.
+        phones: Phones that tile the audio.
         pcm: float32 (n,), 16 kHz, of any scale.
 
     Returns:

@@ -60,7 +60,7 @@ ROUNDED: Final[frozenset[str]] = frozenset({"u", "ʊ", "o", "oʊ", "ɔ", "y", "�
 
 @dataclass(frozen=True)
 class Phone:
-    """One canonical phone of an utterance.
+    """A canonical phone of an utterance and its time.
 
     Attributes:
         symbol: Member of `PHONES`.

@@ -31,10 +31,10 @@ def texts(root: Path = DEFAULT_ROOT) -> Iterator[tuple[Path, str]]:
     """Recordings and their words in lower case, where the words have a letter m, b or p and no digits.
 
     Args:
-        root: Where the two packages are installed or unpacked.
+        root: Folder in which the two packages are installed or unpacked.
 
     Raises:
-        InvalidInputError: They are not there; says which they are.
+        InvalidInputError: The packages are not there; the error names them.
     """
     listing = root / TEXTS
     if not listing.is_file() or not (root / SOUNDS).is_dir():

@@ -71,7 +71,7 @@ def align(pcm: NDArray[np.int16], text: str) -> list[Phone]:
         Canonical phones that tile the audio.
 
     Raises:
-        SynthesisError: The recogniser is not installed, knows a word not, or could not fit the text to the sound.
+        SynthesisError: The recogniser is not installed, does not know a word, or could not fit the text to the sound.
     """
     try:
         pocketsphinx: Any = importlib.import_module("pocketsphinx")

@@ -39,12 +39,12 @@ def sample(texture: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 
 class Scenes:
-    """Draws scenes.
+    """Draws random scenes.
 
     Args:
-        device: Where.
-        size: Side of the frames, pixels.
-        seed: Of the generator.
+        device: Device that draws and holds the scenes.
+        size: Side of the frames in pixels.
+        seed: Seed of the generator.
     """
 
     def __init__(self, device: torch.device, size: int, seed: int) -> None:

@@ -31,7 +31,7 @@ _ORDINALS: Final = (
 )
 
 LANGUAGES: Final = ("de", "fr", "es", "it", "pt", "pl", "ru", "nl", "cmn", "cs", "fi")
-"""Languages besides English that have sentences."""
+"""Languages other than English that have sentences."""
 
 
 @cache
@@ -57,7 +57,7 @@ def _pick(words: tuple[str, ...], generator: np.random.Generator) -> str:
 
 
 def _fill(slot: str, generator: np.random.Generator) -> str:
-    """One value for a slot; numbers are written in digits half of the time and left to the synthesiser to read."""
+    """Draw a value for a slot; numbers are written in digits half of the time and left to the synthesiser to read."""
     if slot in _slots():
         return _pick(_slots()[slot], generator)
     small = int(generator.integers(2, 100))
@@ -84,7 +84,7 @@ def _fill(slot: str, generator: np.random.Generator) -> str:
 
 
 def english(generator: np.random.Generator) -> str:
-    """One English text: a fixed sentence, a filled template, or a salad of words; sometimes two in a row."""
+    """Draw an English text: a fixed sentence, a filled template, or a salad of words; sometimes two in a row."""
     kind = generator.random()
     if kind < 0.25:
         text = _pick(lines("en_sentences"), generator)
@@ -98,7 +98,7 @@ def english(generator: np.random.Generator) -> str:
 
 
 def foreign(language: str, generator: np.random.Generator) -> str:
-    """One text in another language: a sentence, or a salad of its words."""
+    """Draw a text in another language: a sentence, or a salad of its words."""
     return _pick(lines(language), generator) if generator.random() < 0.45 else salad(language, generator)
 
 
@@ -122,7 +122,7 @@ def salad(language: str, generator: np.random.Generator) -> str:
 
 
 def draw(generator: np.random.Generator, language: str = "en") -> str:
-    """One training text; never one of the held-out sentences."""
+    """Draw a training text, which is never one of the held-out sentences."""
     while True:
         text = english(generator) if language == "en" else foreign(language, generator)
         if text not in heldout():

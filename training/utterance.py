@@ -1,4 +1,4 @@
-"""What every synthesiser hands back."""
+"""The labelled speech that every synthesiser hands back."""
 
 from __future__ import annotations
 

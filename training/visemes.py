@@ -41,7 +41,7 @@ BENEATH_CLOSURE: Final = 0.7
 
 @dataclass(frozen=True)
 class Style:
-    """How somebody speaks.
+    """Describes the manner in which a speaker moves the lips.
 
     Attributes:
         amplitude: Scales the gap.
@@ -179,7 +179,7 @@ def _windows(phones: Sequence[Phone], times: F64, lead_s: float) -> tuple[F64, F
         quiet_before = i == 0 or phones[i - 1].symbol == SILENCE
         quiet_after = i + 1 == len(phones) or phones[i + 1].symbol == SILENCE
         if phone.symbol in BILABIALS:
-            # the release, burst and breath, opens the lips; beside a pause they stay shut
+            # the release, burst and breath, opens the lips; next to a pause they stay shut
             end += BESIDE_PAUSE_S if quiet_after else -(0.15 if phone.symbol == "p" else 0.05) * (end - start)
             start -= BESIDE_PAUSE_S if quiet_before else 0.0
             _raise(closed, times, start, end, CLOSURE_MIN_S, CLOSING_S, OPENING_S)

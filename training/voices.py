@@ -1,4 +1,4 @@
-"""Which voices speak the training corpus and which are held out."""
+"""Lists the voices that speak the training corpus and the voices that are held out, and draws speakers."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ NEURAL_ENGLISH_SHARE: Final = 0.8
 
 @dataclass(frozen=True)
 class Speaker:
-    """Somebody drawn at random.
+    """A voice that was drawn at random.
 
     Attributes:
-        language: Of the texts to say.
-        say: Says one.
+        language: Language of the texts that it says.
+        say: Speaks a text.
     """
 
     language: str
