@@ -50,8 +50,8 @@ class StageCost:
 
 
 def ms_per_second(costs: Iterable[StageCost]) -> float:
-    """Milliseconds of a set that one second of speech at 25 frames/s takes; `rife` makes none of its frames."""
-    needed = [cost for cost in costs if cost.stage != "rife"]
+    """Milliseconds of a set that one second of speech at 25 frames/s takes."""
+    needed = _needed(costs)
     return max(max((cost.thread_ms for cost in needed), default=0.0), sum(cost.gpu_ms for cost in needed))
 
 
@@ -60,10 +60,10 @@ def tokens(costs: Iterable[StageCost]) -> float:
 
     Stages on CPUs share cores with the encoders and with each other: there, the host's measured headroom decides alone.
     """
-    known = list(costs)
-    if not any(cost.gpu_ms > 0 for cost in known):
+    needed = _needed(costs)
+    if not any(cost.gpu_ms > 0 for cost in needed):
         return math.inf
-    return float(max(1, math.floor(USABLE * 1000.0 / ms_per_second(known))))
+    return float(max(1, math.floor(USABLE * 1000.0 / ms_per_second(needed))))
 
 
 def weight(costs: Iterable[StageCost], fps: float, doubles: bool) -> float:
@@ -81,6 +81,11 @@ def weight(costs: Iterable[StageCost], fps: float, doubles: bool) -> float:
         return 1.0
     maker = "renderer" if doubles else "rife"
     return 1.0 + more * sum(max(cost.thread_ms, cost.gpu_ms) for cost in known if cost.stage == maker) / whole
+
+
+def _needed(costs: Iterable[StageCost]) -> list[StageCost]:
+    """Costs of the stages that make frames at 25 per second; `rife` makes none of them."""
+    return [cost for cost in costs if cost.stage != "rife"]
 
 
 class MeasuredCost:

@@ -153,21 +153,20 @@ class LiveReplica:
     async def _hold(self, offer: LiveOffer) -> AsyncGenerator[LiveAnswer | LiveEnded, None]:
         sessions = await self._ready()
         await self._facts.check_rate(self._settings.session.model_copy(update={"fps": offer.fps}))
-        self._leases.begin(offer)
-        try:
-            answer = await sessions.open(offer)
-        except NoCapacityError:
-            self._leases.end(offer.session_id)
-            if offer.last_try:
-                self._metric_refused.inc()
-            raise
-        self._metric_active.set(len(sessions.ids))
-        try:
-            yield answer
-            yield LiveEnded(offer.session_id, await sessions.ended_because(offer.session_id))
-        finally:
-            await sessions.drain(offer.session_id)
+        with self._leases.kept(offer):
+            try:
+                answer = await sessions.open(offer)
+            except NoCapacityError:
+                if offer.last_try:
+                    self._metric_refused.inc()
+                raise
             self._metric_active.set(len(sessions.ids))
+            try:
+                yield answer
+                yield LiveEnded(offer.session_id, await sessions.ended_because(offer.session_id))
+            finally:
+                await sessions.drain(offer.session_id)
+                self._metric_active.set(len(sessions.ids))
 
     async def _warm(self, avatar_id: str) -> None:
         try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from deployments.host.live_calls import LiveOffer
@@ -25,10 +26,18 @@ class SessionLeases:
         self._leases: dict[str, Lease] = {}
         self._stages: dict[str, Placed] = {}
 
-    def begin(self, offer: LiveOffer) -> None:
-        """Keep the lease that came with an offer; sessions without one are served by any set."""
+    @contextmanager
+    def kept(self, offer: LiveOffer) -> Iterator[None]:
+        """Keep the lease that came with an offer, at most for as long as this is open; any set serves sessions without one.
+
+        However the block ends, nothing of the session is left: a lease that is renewed without one would never end.
+        """
         if offer.lease is not None:
             self._leases[offer.session_id] = offer.lease
+        try:
+            yield
+        finally:
+            self.end(offer.session_id)
 
     def serve(self, session_id: str, stages: PlacedStages) -> PlacedStages:
         """Let stage calls follow a session's lease from now on; returns them."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from deployments.graph.errors import NotReadyError
 from deployments.graph.session_cost import StageCost, tokens, weight
 from deployments.host.live_errors import NoCapacityError
 
@@ -153,20 +154,12 @@ class TokenPool:
         self._began_at = clock()
         self._sets: dict[str, _Set] = {}
         self._drawing: dict[str, _Set] = {}
-        self._dead: set[str] = set()
         self._held: dict[str, _Held] = {}
         self._refused = 0
 
     def report(self, report: StageReport) -> None:
         """Take in what a stage replica says about itself; it counts as alive for `SET_LOST_S` more."""
         self._sets.setdefault(report.set_id, _Set()).take(report, self._clock())
-        self._dead.discard(report.set_id)
-
-    def gone(self, set_id: str) -> None:
-        """Note that a set was found dead: it takes no session until it reports again. Its sessions keep their leases."""
-        self._sets.pop(set_id, None)
-        self._drawing.pop(set_id, None)
-        self._dead.add(set_id)
 
     def acquire(self, session_id: str, fps: float, avatar_id: str = "") -> Lease:
         """Take tokens for a session, on the set where it should run.
@@ -178,10 +171,13 @@ class TokenPool:
 
         Raises:
             NoCapacityError: No set has that many free tokens.
+            NotReadyError: No set is known, as while its stages start.
         """
         self._sweep()
         if (held := self._held.get(session_id)) is not None:
             return held.lease
+        if not self._drawing:
+            raise NotReadyError("no set of stages has said what it can serve")
         chosen = self._choose(fps, avatar_id)
         if chosen is None:
             self._refused += 1
@@ -244,7 +240,7 @@ class TokenPool:
     def _should_move(self, lease: Lease) -> bool:
         home = self._drawing.get(lease.set_id)
         if home is None:  # a pool that has just begun has not heard of every set yet
-            return self._clock() - self._began_at > SET_LOST_S or lease.set_id in self._dead
+            return self._clock() - self._began_at > SET_LOST_S
         return home.slow_since is not None and self._clock() - home.slow_since >= SLOW_FOR_S
 
     def _move(self, held: _Held) -> None:
@@ -255,7 +251,7 @@ class TokenPool:
         chosen = self._choose(lease.fps, lease.avatar_id, without=lease.set_id, at_least=at_least)
         if chosen is None:
             return
-        held.lease = replace(lease, set_id=chosen)
+        held.lease = replace(lease, set_id=chosen, weight=self._drawing[chosen].weight(lease.fps))
         if home is not None:
             home.slow_since = self._clock()  # it is judged anew without this session
 

@@ -61,10 +61,9 @@ class RayLiveHost:
             NotReadyError: The pool of tokens is starting anew.
             LiveAnchorError: The host answered with this error, or it is lost.
         """
-        lease = await self._acquire(offer)
         try:
-            return await self._begin(replace(offer, lease=lease))
-        except BaseException:
+            return await self._begin(replace(offer, lease=await self._acquire(offer)))
+        except BaseException:  # also where the client went away while the pool was asked: it may have given the tokens
             self._tokens().release.remote(offer.session_id)
             raise
 

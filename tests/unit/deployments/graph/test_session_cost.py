@@ -36,6 +36,8 @@ def test_a_gpu_that_is_too_slow_still_serves_one() -> None:
 def test_without_a_gpu_there_is_no_bound() -> None:
     assert tokens([StageCost("renderer", 250.0, 0.0)]) == math.inf
     assert tokens([]) == math.inf
+    only_rife = [StageCost("renderer", 0.0, 0.0), StageCost("rife", 10.0, 10.0)]
+    assert tokens(only_rife) == math.inf and weight(only_rife, 50.0, False) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deployments.graph.errors import NotReadyError
 from deployments.graph.session_cost import StageCost
 from deployments.host.live_errors import NoCapacityError
 from deployments.host.token_pool import LEASE_S, SET_LOST_S, SLOW_FOR_S, SLOW_WAIT_MS, Lease, StageReport, TokenPool
@@ -52,9 +55,10 @@ def test_a_refusal_says_how_many_speak_and_how_many_could() -> None:
 
 
 def test_without_any_set_nothing_is_let_in() -> None:
-    with pytest.raises(NoCapacityError) as refused:
-        TokenPool(ManualClock()).acquire("s", 25.0)
-    assert refused.value.capacity == 0
+    pool = TokenPool(ManualClock())
+    with pytest.raises(NotReadyError, match="set of stages"):
+        pool.acquire("s", 25.0)
+    assert pool.stats().refused == 0  # no GPU is taken
 
 
 def test_sessions_that_cost_more_take_more_and_never_half_of_it() -> None:
@@ -149,7 +153,10 @@ def test_sessions_of_a_dead_set_move_as_far_as_tokens_allow() -> None:
     leases = [pool.acquire(f"s{number}", 25.0) for number in range(6)]
     pool.release("s1")
     leases = [lease for lease in leases if lease.session_id != "s1"]
-    pool.gone("a")
+    clock.now = SET_LOST_S - 1
+    pool.report(_renderer("b", 4))
+    pool.renew(leases)
+    clock.now = SET_LOST_S + 1
     moved = pool.renew(leases)
     assert [lease.session_id for lease in moved] == [lease.session_id for lease in leases]
     assert sum(lease.set_id == "b" for lease in moved) == 4
@@ -168,6 +175,19 @@ def test_a_set_that_is_silent_counts_as_gone() -> None:
     clock.now = SET_LOST_S + 1
     [moved] = pool.renew([lease])
     assert moved.set_id == "b"
+
+
+def test_a_session_weighs_what_it_costs_on_its_set() -> None:
+    clock = ManualClock()
+    pool = TokenPool(clock)
+    pool.report(_renderer("a", 8))
+    lease = pool.acquire("s", 50.0)
+    clock.now = SET_LOST_S - 1
+    pool.report(replace(_renderer("b", 8), doubles=False))  # its `rife` costs nothing yet
+    pool.renew([lease])
+    clock.now = SET_LOST_S + 1
+    [moved] = pool.renew([lease])
+    assert (lease.weight, moved.set_id, moved.weight) == (2.0, "b", 1.0)
 
 
 def test_a_slow_set_gives_away_one_session_at_a_time_and_only_where_there_is_room() -> None:
@@ -236,7 +256,7 @@ def test_a_set_without_a_gpu_is_bounded_by_its_hosts_alone() -> None:
 def test_every_stage_of_a_set_counts_and_only_the_renderer_makes_it_one() -> None:
     pool = TokenPool(ManualClock())
     pool.report(StageReport("a", StageCost("motion_diffusion", 20.0, 20.0)))
-    with pytest.raises(NoCapacityError):
+    with pytest.raises(NotReadyError):
         pool.acquire("s", 25.0)
     pool.report(StageReport("a", StageCost("renderer", 60.0, 60.0)))
     assert pool.stats().tokens == {"a": 10.0}  # 850 / 80

@@ -119,6 +119,28 @@ def test_an_offer_that_no_host_took_gives_its_tokens_back(pool: Pool) -> None:
     assert len(pool.released) == 20
 
 
+def test_a_client_that_goes_away_while_the_pool_is_asked_gives_its_tokens_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool(tokens=1)
+    given = asyncio.Event()
+
+    async def acquire(session_id: str, fps: float, avatar_id: str) -> Lease:
+        await pool.acquire.remote(session_id, fps, avatar_id)
+        given.set()
+        return await asyncio.Future()  # the answer is on its way
+
+    async def go_away() -> None:
+        slow = SimpleNamespace(acquire=SimpleNamespace(remote=acquire), release=pool.release)
+        monkeypatch.setattr(ray_live_host, "pool_of", lambda app: slow)
+        offer = asyncio.create_task(RayLiveHost(Failing(FULL)).offer(OFFER))  # type: ignore[arg-type]
+        await given.wait()
+        offer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await offer
+
+    asyncio.run(go_away())
+    assert asyncio.run(pool.acquire.remote("next", 25.0, "")).session_id == "next"
+
+
 def test_where_no_token_is_left_no_host_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     full = Pool(tokens=1)
     asyncio.run(full.acquire.remote("other", 25.0, ""))
