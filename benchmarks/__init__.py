@@ -1,1 +1,1 @@
-"""Every published number, each measured beside its baseline in the same run."""
+"""Measures every published number, and its baseline in the same run."""

@@ -43,16 +43,16 @@ Measured = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured.
+    """Says how much is measured.
 
     Attributes:
-        family: Whose stages.
-        gpus: GPUs of the run.
+        family: Family whose stages are measured.
+        gpus: Number of GPUs of the run.
         counts: Numbers of sessions that are tried, ascending, beginning with 1.
-        settle_s: Before a session counts.
-        count_s: For which it is counted.
-        jobs: Files at once.
-        small: A dry run.
+        settle_s: Seconds that sessions run before they count.
+        count_s: Seconds for which sessions are counted.
+        jobs: Number of files at once.
+        small: Whether this is a dry run.
     """
 
     family: str
@@ -65,7 +65,7 @@ class Plan:
 
     @property
     def job_s(self) -> float:
-        """Length of a file."""
+        """Length of a file in seconds."""
         return 0.4 if self.small else JOB_S
 
 
@@ -101,10 +101,10 @@ class Case:
     """Measures cases on a running service, and makes their rows.
 
     Args:
-        run: Of this run.
-        plan: How much.
-        url: Of the service.
-        speech: A file that lasts for any case.
+        run: Facts that all records of this run share.
+        plan: How much is measured.
+        url: Address of the service.
+        speech: Path of a speech file that lasts for any case.
         raw: Filled in with everything that was measured.
     """
 
@@ -155,7 +155,7 @@ class Case:
         return [*rows, self.row("overload_admitted_share", "1", [found.admitted / best], True)]
 
     def first_frame(self) -> list[BenchmarkRecord]:
-        """First picture of a streamed file on an idle service, and of sessions beside others that speak."""
+        """First picture of a streamed file on an idle service, and of sessions while others speak."""
         wav = wav_16(speech(self._plan.job_s))
         idle = [1e3 * run_job(self._url, wav, stream=True).first_frame_s for _ in range(1 if self._plan.small else 5)]
         return [self.row(f"{self._plan.family}_first_frame_ms", "ms", idle, False)]
@@ -170,7 +170,7 @@ class Case:
         n: int | None = None,
         base: tuple[str, float] | None = None,
     ) -> BenchmarkRecord:
-        """One record."""
+        """Make the record of one case."""
         return make_record(
             self._run,
             suite=SUITE,
@@ -197,7 +197,7 @@ class Case:
 
 
 def with_baseline(records: Sequence[BenchmarkRecord], known: Sequence[BenchmarkRecord]) -> list[BenchmarkRecord]:
-    """Rows of several GPUs beside the row of one GPU, where that is of the same commit."""
+    """Give rows of several GPUs the row of one GPU as their baseline, where that is of the same commit."""
     one_gpu = {(one.case, one.commit): one.value for one in known}
     made = []
     for record in records:
@@ -211,7 +211,7 @@ def with_baseline(records: Sequence[BenchmarkRecord], known: Sequence[BenchmarkR
 
 
 def done_before(out: Path, raw: Path, commit: str) -> set[str]:
-    """Cases that were measured at this commit, as the raw file beside the results says."""
+    """Cases that were measured at this commit, as the raw file next to the results says."""
     if commit == "unknown" or commit.endswith("-dirty") or not raw.exists() or not out.exists():
         return set()
     kept = json.loads(raw.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 """The service on paper: `python -m benchmarks.simulate_cluster` checks a model of it against measurements and draws what it says.
 
 A discrete-event simulation of sessions, stages, GPUs and the rules between them (`benchmarks/cluster_model`), fed with measured
-stage times. It prints the rows that were measured on one and two GPUs beside its own, the table of `docs/scaling.md`, and what
+stage times. It prints the rows that were measured on one and two GPUs and its own, the table of `docs/scaling.md`, and what
 placement, batching, scaling and admission change; `--plot` writes the picture of that page. Seeded; nothing is timed.
 """
 
@@ -58,10 +58,10 @@ def speak(cluster: Cluster, offers: int, seed: int = 0, seconds: float = COUNTED
     """Sessions that all speak, offered within a moment.
 
     Args:
-        cluster: Where.
-        offers: How many.
-        seed: Of phases.
-        seconds: That are counted, after the warm-up.
+        cluster: The cluster that is simulated.
+        offers: Number of offers.
+        seed: Seed of phases.
+        seconds: Seconds that are counted, after the warm-up.
         over_s: Time over which the offers and their phases are spread.
     """
     service = Service(cluster, seed)
@@ -112,7 +112,7 @@ def most_sessions(cluster: Cluster, limit: int = 24) -> int:
 class Check:
     """A measured row and what the model says.
 
-    The service's own counter of late pictures leaves out a part of those that it dropped, so a share that was measured should lie
+    The service's own counter of late pictures leaves out a part of the pictures that it dropped, so a measured share should lie
     between what came late and what was not there in time.
 
     Attributes:
@@ -188,7 +188,7 @@ def scaling_table(costs: Costs, tokens: int) -> str:
 
 
 def variants() -> dict[str, Cluster]:
-    """One GPU, and what was changed about it, one thing after the other."""
+    """Simulate one GPU, and change it one thing after the other."""
     whole = Cluster(H200, chunk=5)
     return {
         "as measured (render calls of 4 + 1 frames, one after the other)": Cluster(H200_BEFORE),

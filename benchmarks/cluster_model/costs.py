@@ -23,10 +23,10 @@ class Costs:
         audio: One window alone.
         audio16: Sixteen windows in one batch.
         switching: Share of a GPU that is left when several processes take turns on it.
-        call_ms: From one process to another and back with a small answer.
-        pictures_ms: The same with the pictures of a chunk.
+        call_ms: Time of a call from one process to another and back with a small answer.
+        pictures_ms: Time of the same call when the answer holds the pictures of a chunk.
         hop: Frames of a window.
-        motion_clip: Motion of a file, per frame.
+        motion_clip: Time of a file's motion, per frame.
     """
 
     render: float
@@ -97,15 +97,15 @@ H200: Final = Costs(
 
 @dataclass(frozen=True)
 class Needs:
-    """What a number of sessions needs.
+    """Says what a number of sessions needs.
 
     Attributes:
-        sessions: At once.
+        sessions: Number of sessions at once.
         gpus: Sets of stages, one per GPU.
         hosts: Processes that own sessions.
-        cores: Of all machines together.
+        cores: Cores of all machines together.
         egress_gbit: Video and voice that leave, Gbit/s.
-        replicas: Of all deployments.
+        replicas: Replicas of all deployments.
         calls: Stage calls per second.
     """
 
@@ -128,7 +128,7 @@ def needs(sessions: int, tokens: int, speaking: float = 1.0, hop: int = 5) -> Ne
     """The formula of `docs/scaling.md`.
 
     Args:
-        sessions: At once.
+        sessions: Number of sessions at once.
         tokens: Speaking sessions of one set.
         speaking: Share of the sessions that a set must be ready for.
         hop: Frames of a window.

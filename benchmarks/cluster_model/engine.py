@@ -13,7 +13,7 @@ _EPS: Final = 1e-9
 
 
 class Events:
-    """What happens when. Times are in seconds."""
+    """Runs simulated events in the order of their times, which are in seconds."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -26,11 +26,11 @@ class Events:
         self._count += 1
 
     def after(self, seconds: float, what: Callable[[], None]) -> None:
-        """Let something happen so much later."""
+        """Let something happen after a number of seconds."""
         self.at(self.now + seconds, what)
 
     def run(self, until: float) -> None:
-        """Everything up to a time."""
+        """Run everything up to a time."""
         while self._heap and self._heap[0][0] <= until:
             self.now, _, what = heapq.heappop(self._heap)
             what()
@@ -92,12 +92,12 @@ class Gpu:
 
 @dataclass(eq=False)
 class Chunk:
-    """One call of a session.
+    """A session's call to a stage.
 
     Attributes:
-        session: Whose.
-        frames: That it makes.
-        due: When its first picture is shown, seconds.
+        session: Number of the session.
+        frames: Number of frames that the call makes.
+        due: Second at which its first picture is shown.
         done: Called when it is made.
         clip: Whether it is a piece of a file, whose motion comes in long windows.
     """
@@ -113,8 +113,8 @@ class Replica:
     """A stage: a queue by due time, one batch at a time, at most one chunk of a session in it.
 
     Args:
-        events: Time.
-        gpu: Where it runs.
+        events: Events of the simulation, which give its time.
+        gpu: The GPU on which it runs.
         name: Unique number of its process.
         cost_ms: GPU time of a batch.
         batch: Most chunks of a batch.

@@ -21,9 +21,9 @@ def line_chart(curves: Mapping[str, Sequence[tuple[float, float]]], x_name: str,
 
     Args:
         curves: Name -> points, in order.
-        x_name: Of the horizontal axis.
-        y_name: Of the vertical axis.
-        title: Above it.
+        x_name: Name of the horizontal axis.
+        y_name: Name of the vertical axis.
+        title: Title above the chart.
     """
     most_x = max(x for points in curves.values() for x, _ in points)
     most_y = max(max(y for points in curves.values() for _, y in points), 1.0)

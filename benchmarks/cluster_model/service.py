@@ -28,16 +28,16 @@ SLACK: Final = 1.25
 
 @dataclass(frozen=True)
 class Cluster:
-    """What is simulated.
+    """Describes the cluster that is simulated.
 
     Attributes:
-        costs: Of the stages.
-        gpus: How many.
+        costs: Costs of the stages.
+        gpus: Number of GPUs.
         placement: `sets`: one of every stage on each GPU. `shared`: where Ray's best fit puts two sets on two GPUs: both renderers
             on one, everything else on the other.
         routing: `session`: a session stays with the set that has the fewest. `calls`: each call to the emptier of two replicas.
             `avatar`: each call of a renderer to the one avatar's home, while that has at most 1.25 times the mean load.
-        tokens: Sessions that a set takes in; None admits everybody.
+        tokens: Sessions that a set takes in; None admits all.
         batch: Most windows in a batch of the two small stages.
         chunk: Frames of one render call.
         gather_s: How long a batch of the two small stages may wait for sessions that are due together.
@@ -57,8 +57,8 @@ class Service:
     """The running service.
 
     Args:
-        cluster: What it is.
-        seed: Of phases and choices.
+        cluster: The cluster that is simulated.
+        seed: Seed of phases and choices.
     """
 
     def __init__(self, cluster: Cluster, seed: int = 0) -> None:
@@ -110,17 +110,17 @@ class Service:
 
 @dataclass(eq=False)
 class Session:
-    """One that speaks all the time.
+    """A simulated session that speaks all the time.
 
     Attributes:
-        service: Where.
-        number: Of the session.
-        home: Its set.
+        service: The service that it runs on.
+        number: Number of the session.
+        home: Number of its set.
         begins: Seconds at which its first hop is heard.
         counts_from: Pictures due before this are not counted.
         due: Pictures that were due.
-        late: How many of them were not there in time, dropped ones included.
-        dropped: How many of them were left out before they were drawn.
+        late: Pictures of these that did not come in time, including dropped ones.
+        dropped: Pictures of these that were left out before they were drawn.
     """
 
     service: Service
@@ -173,7 +173,7 @@ class Session:
         self._move()
 
     def _pictures(self) -> None:
-        """Ask for pictures that wait, some calls ahead; those that would come too late are left out, as the product does."""
+        """Ask for pictures that wait, some calls ahead; like the product, leave out pictures that would come too late."""
         while self._wanted and len(self._asked) < CREDITS:
             dues, heard = self._wanted.pop(0)
             late = self._too_late(dues)

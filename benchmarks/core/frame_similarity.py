@@ -10,7 +10,7 @@ from kernels.errors import ShapeError
 LUMA = np.array([0.2126, 0.7152, 0.0722], np.float32)
 """BT.709."""
 IDENTICAL_DB = 99.0
-"""What equal pictures count as, so that means exist."""
+"""PSNR that equal pictures count as, so that means exist."""
 _K1, _K2, _SIGMA = 0.01, 0.03, 1.5
 
 

@@ -39,7 +39,7 @@ def between_events_ms(work: Launch, *, count: int, per: int = 1, samples: int = 
     """Milliseconds between two CUDA events around `count` calls of `work`, over `count * per`.
 
     Args:
-        work: What is called; what it queues may be waited for by the device or, where queueing is slower, by nobody.
+        work: Called between the events; where the host queues more slowly than the device works, the time is the host's.
         count: Calls between the events.
         per: Launches in one call.
         samples: Numbers returned, after four that are not.

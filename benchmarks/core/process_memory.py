@@ -1,4 +1,4 @@
-"""Memory of a tree of processes as PSS: shared pages count once, split between those that share them (Linux)."""
+"""Memory of a tree of processes as PSS: shared pages count once, split between the processes that share them (Linux)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class BenchmarkRecord(BaseModel):
-    """One measured case.
+    """Holds a measured case.
 
     Attributes:
         suite: File the case belongs to, without `.json`.
@@ -194,7 +194,7 @@ def write_records(path: Path, records: Iterable[BenchmarkRecord]) -> None:
 
 
 def format_table(records: Iterable[BenchmarkRecord]) -> str:
-    """One line per record for a terminal."""
+    """Write one line per record for a terminal."""
     lines = []
     for record in records:
         spread = "" if record.p5 is None else f" [{record.p5:.4g} .. {record.p95:.4g}]"

@@ -54,14 +54,14 @@ EncodeAll = Callable[[Sequence[F32]], list[F32]]
 
 @dataclass(frozen=True)
 class Chain:
-    """One way of running everything.
+    """Holds all stages for one way of running them.
 
     Attributes:
         encode_all: The speech encoder.
         live: Hop frames -> the live motion stage.
         clip: The motion stage of files.
         renderer: Pictures to the host included.
-        avatar: Whose face.
+        avatar: The avatar whose face is drawn.
     """
 
     encode_all: EncodeAll
@@ -78,7 +78,7 @@ class Chain:
         return start_carry(1, shown, speaker, prepared=prepared)
 
     def speak(self, hop: int, window: F32, carry: DittoMotionCarry) -> tuple[Nv12RectBatch, DittoMotionCarry]:
-        """One chunk, PCM to NV12 rectangles on the host."""
+        """Make one chunk, from PCM to NV12 rectangles on the host."""
         audio = DittoAudioFeatures(self.encode_all, hop, VERSION)
         chunk, after = self.live[hop].step(audio.window(window, carry.next_frame * 2), carry)
         return self.draw(chunk), after

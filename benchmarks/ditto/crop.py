@@ -102,7 +102,7 @@ class Reference:
         self._landmarker = FaceLandmarker(mesh, finer, coarse)
 
     def find(self, rgb: U8, box: F32) -> FacePoints | None:
-        """See `benchmarks.ditto.independent_landmarks.Landmarker`; begins from our mesh, not from `box`."""
+        """Find the landmarks as `independent_landmarks.Landmarker` says, beginning from our mesh and not from `box`."""
         points = self._landmarker.first(rgb).crop_points
         left, right, lips = (value.astype(np.float32) for value in eyes_and_lips(points))
         return FacePoints(left, right, lips, points)

@@ -1,4 +1,4 @@
-"""Our Ditto crop beside the crops that landmarkers with nothing in common with ours would give.
+"""Compares our Ditto crop with the crops that landmarkers with nothing in common with ours would give.
 
 `python -m benchmarks.ditto.crop --independent` runs this. It is a proxy: how far independent landmarkers disagree with ours, and
 with one another, on the same faces. The reference's own two networks are not among them.
@@ -30,7 +30,7 @@ SIZES: Final = ("size_off", "shift_px", "turn_deg")
 
 @dataclass(frozen=True)
 class Difference:
-    """One crop against another: size ratio, centre shift in pixels of the other's 512 crop, turn in degrees."""
+    """Compares one crop with another: size ratio, centre shift in pixels of the other's 512 crop, turn in degrees."""
 
     size: float
     shift_px: float

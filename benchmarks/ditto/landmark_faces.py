@@ -25,7 +25,7 @@ def faces_of(avatar: Avatar) -> Iterator[tuple[str, U8]]:
     """The presenter of a portrait and what is made of it.
 
     Args:
-        avatar: Of the family `mini`: its 512 x 512 crop and its landmarks are known.
+        avatar: An avatar of the family `mini`, so that its 512 x 512 crop and its landmarks are known.
 
     Yields:
         What was done, and the picture: the whole canvas first, then 512 x 512 crops.

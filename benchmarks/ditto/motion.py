@@ -82,7 +82,7 @@ def captured(lmdm: Lmdm, steps: int, batch: int, device: str, dtype: torch.dtype
 
 
 def speed_record(run: RunInfo, case: str, steps: int, batch: int, device: str, raw: dict[str, Any]) -> BenchmarkRecord:
-    """One case, its baseline beside it."""
+    """Measure one case and its baseline."""
     lmdm = random_lmdm()
     inputs = window_inputs(lmdm, steps, batch, device)
     graph = captured(lmdm, steps, batch, device, DTYPE if device == "cuda" else torch.float32)

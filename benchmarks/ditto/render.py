@@ -34,7 +34,7 @@ BATCHES = (1, 2, 4, 8, 16)
 PRECISION_INPUTS = 16
 NAN_INPUTS = 200
 FLOP_PER_FRAME = 1.028e12
-"""Of the fast path (docs/performance.md); the reference modules do 1.234e12."""
+"""Operations of the fast path (docs/performance.md); the reference modules do 1.234e12."""
 FLOP_PER_S = 7.9e14
 """Measured rate of a large 16-bit matrix product on the H200."""
 

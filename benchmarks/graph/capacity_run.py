@@ -55,16 +55,16 @@ class Spent:
 
 @dataclass(frozen=True)
 class Steady:
-    """One number of sessions at steady state.
+    """Holds what a number of sessions reached at steady state.
 
     Attributes:
         offered: Sessions that were asked for.
         admitted: Sessions that were taken in.
         late: Per session: pictures held, dropped or late, over all that were due.
         interval_p99_ms: Per session, by RTP.
-        seconds: For which was counted.
-        spent: Stage -> work in that time.
-        host_cpu_s: Processor time of the session hosts in it.
+        seconds: Seconds for which was counted.
+        spent: Work of each stage in that time.
+        host_cpu_s: Processor time of the session hosts in that time, in seconds.
         first_frame_ms: Per session: from the offer to the first complete picture.
     """
 
@@ -144,7 +144,7 @@ def wait_for(count: int, here: Callable[[], int], clock: Callable[[], float], pa
 
 
 def late_share(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
-    """Of one session between two looks at it: pictures held in place of a new one, or left out, over all that were due."""
+    """Share of late pictures of a session between two looks at it: pictures held or left out, over all that were due."""
     frames = after["frames"] - before["frames"]
     bad = sum(after[name] - before[name] for name in ("frames_repeated", "frames_dropped"))
     return min(bad / frames, 1.0) if frames > 0 else 1.0
@@ -164,13 +164,13 @@ def spent_by(stats: Sequence[StageStats]) -> Spent:
 
 @dataclass(frozen=True)
 class Wanted:
-    """How sessions are tried.
+    """Says how sessions are tried.
 
     Attributes:
-        settle_s: Before anything counts, from the moment when the last one had connected.
-        count_s: For which is counted.
-        speech: A file that lasts for both.
-        fps: Of the offers.
+        settle_s: Seconds before anything counts, from the moment when the last session had connected.
+        count_s: Seconds for which is counted.
+        speech: Path of a speech file that lasts for both.
+        fps: Frames per second that the offers ask for.
     """
 
     settle_s: float
@@ -183,10 +183,10 @@ class Sessions:
     """Tries numbers of sessions on a service.
 
     Args:
-        url: Of the service.
-        wanted: How.
-        host_cpu_s: Processor time of the session hosts so far.
-        stats: Stage -> counters of its replicas.
+        url: Address of the service.
+        wanted: How sessions are tried.
+        host_cpu_s: Gives the processor time of the session hosts so far, in seconds.
+        stats: Gives the counters of a stage's replicas by the stage's name.
     """
 
     def __init__(

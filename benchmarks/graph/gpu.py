@@ -42,12 +42,12 @@ Keep = Callable[[], None]
 
 
 class Plan:
-    """How much is measured.
+    """Says how much is measured.
 
     Args:
-        small: A dry run.
-        budget_s: No part is begun after so many seconds.
-        parts: Which of `PARTS` run.
+        small: Whether this is a dry run.
+        budget_s: Seconds after which no part is begun.
+        parts: Those of `PARTS` that run.
     """
 
     def __init__(self, small: bool, budget_s: float, parts: list[str]) -> None:
@@ -61,19 +61,19 @@ class Plan:
         self.ends = time.monotonic() + budget_s
 
     def left_s(self) -> float:
-        """Seconds of the budget."""
+        """Seconds that are left of the budget."""
         return self.ends - time.monotonic()
 
 
 class FamilyRun:
-    """One family's measurements.
+    """Measures one family, on the graph and in one process.
 
     Args:
         found: Filled in as things become known.
-        family: Whose.
+        family: Name of the family.
         weights: Folder with its weights.
-        device: Where one process runs the stages.
-        plan: How much.
+        device: Device on which one process runs the stages.
+        plan: How much is measured.
         keep: Called after every part.
     """
 
@@ -115,13 +115,13 @@ class FamilyRun:
                 self.found["logged"] = graph.logged(Path(cluster.logs).parent, (graph.CHOSEN, graph.PLACED))
 
     def files(self, url: str) -> None:
-        """One job at a time."""
+        """Time jobs one at a time."""
         self.found["first_job_s"] = run_job(url, self.wav).seconds
         self.found["files"] = [run_job(url, self.wav).seconds for _ in range(self.plan.runs)]
         self.found["streams"] = [run_job(url, self.wav, stream=True).first_frame_s for _ in range(self.plan.runs)]
 
     def parallel(self, url: str) -> None:
-        """More and more jobs at once."""
+        """Time more and more jobs at once."""
         for count in self.plan.jobs_at_once:
             seconds, jobs = graph.jobs_at_once(url, self.wav, count)
             done = [job for job in jobs if isinstance(job, Job)]
@@ -135,7 +135,7 @@ class FamilyRun:
             self.keep()
 
     def live(self, url: str, where: Measured) -> None:
-        """More and more sessions in which somebody speaks all the time."""
+        """Measure more and more sessions that speak all the time."""
         with TemporaryDirectory() as folder:
             spoken = Path(folder) / "speech.wav"
             spoken.write_bytes(wav_16(speech(self.plan.live_s + 20)))
@@ -144,16 +144,16 @@ class FamilyRun:
                 self.keep()
 
     def memory(self) -> None:
-        """Of every stage, after work; and their counters."""
+        """Read the memory of every stage after work, and its counters."""
         self.found["memory"] = graph.stage_memory(graph.driver_memory())
         self.found["stats"] = {stage: [asdict(one) for one in graph.stage_stats(stage)] for stage in STAGE_NAMES[:3]}
 
     def kill(self, url: str) -> None:
-        """A stage dies in the middle of jobs."""
+        """Kill a stage in the middle of jobs."""
         self.found["kill"] = graph.kill_under_load(url, self.wav, self.plan.killed_jobs, self.plan.kill_after_s)
 
     def local(self) -> None:
-        """The same in one process."""
+        """Measure the same in one process."""
         process = OneProcess(self.family, self.weights, self.device)
         own: Measured = {"load_s": process.load_s}
         self.found["local"] = own
@@ -188,7 +188,7 @@ def attempt(found: Measured, name: str, plan: Plan, keep: Keep, work: Callable[[
 
 
 def measure_cap(found: Measured, plan: Plan, keep: Keep) -> None:
-    """One worker with a tenth of a GPU, on a cluster of its own."""
+    """Measure one worker with a tenth of a GPU, on a cluster of its own."""
     from serve_app.cluster.own import private
 
     def cap() -> None:

@@ -36,9 +36,9 @@ class OneProcess:
     """A family's stages, the default presenter and file jobs, without Ray.
 
     Args:
-        family: Whose.
+        family: Name of the family.
         weights: Folder with its weights.
-        device: Where all stages run.
+        device: Device on which all stages run.
     """
 
     def __init__(self, family: str, weights: Path | None, device: str) -> None:
@@ -49,7 +49,7 @@ class OneProcess:
         self.load_s = time.monotonic() - began
 
     def job(self, wav: bytes, *, stream: bool = False) -> Job:
-        """One job, as `benchmarks.graph.run.run_job` sends it."""
+        """Run a job such as `benchmarks.graph.run.run_job` sends."""
         return asyncio.run(self._job(wav, stream))
 
     async def _job(self, wav: bytes, stream: bool) -> Job:

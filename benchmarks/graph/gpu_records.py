@@ -23,7 +23,7 @@ def records_of(run: RunInfo, found: Found) -> list[BenchmarkRecord]:
     """Everything that was measured; what is missing has no row.
 
     Args:
-        run: Of this run.
+        run: Facts that all records of this run share.
         found: `families`: family -> its measurements (`graph_gpu.measure`), and `cap` of one worker.
     """
     records = [record for family, one in found.get("families", {}).items() for record in _family(run, family, one)]
@@ -129,7 +129,7 @@ def _row(
     baseline_samples: list[float] | None = None,
     n: int | None = None,
 ) -> BenchmarkRecord:
-    """One row; a baseline without samples was not measured and is left out."""
+    """Make one record; a baseline without samples was not measured and is left out."""
     return make_record(
         run,
         suite=SUITE,

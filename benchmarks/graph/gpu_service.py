@@ -42,9 +42,9 @@ class Service:
     """The running application.
 
     Attributes:
-        cluster: Where it runs.
-        url: Of its HTTP interface.
-        ready_s: From handing Ray the document to the answer that it runs.
+        cluster: Cluster on which it runs.
+        url: Address of its HTTP interface.
+        ready_s: Seconds from handing Ray the document to the answer that it runs.
     """
 
     cluster: Cluster
@@ -72,17 +72,17 @@ def service(
     timeout_s: float = START_S,
     make: Callable[[int], dict[str, Any]] | None = None,
 ) -> Iterator[Service]:
-    """The application with one family, ready; gone afterwards.
+    """Run the application with one family, wait until it is ready, and remove it afterwards.
 
     Args:
-        cluster: Where.
-        family: Whose stages.
-        weights: Folder with its weights.
-        timeout_s: For its start.
-        make: Port -> the document, where it is not the shipped one.
+        cluster: Cluster on which it runs.
+        family: Family whose stages it runs.
+        weights: Folder with the family's weights.
+        timeout_s: Seconds that its start may take.
+        make: Makes the document for a port, where it is not the shipped one.
 
     Raises:
-        ServiceFailedError: It does not come up in time.
+        ServiceFailedError: The application does not come up in time.
     """
     from ray import serve
 

@@ -34,7 +34,7 @@ class PictureCounter:
     """Takes a receiver's packets in place of its decoder: reports go back as ever, pictures are counted.
 
     Args:
-        receiver: Of video, before it starts.
+        receiver: Receiver of the video, before it starts.
     """
 
     def __init__(self, receiver: RTCRtpReceiver) -> None:
@@ -53,7 +53,7 @@ class PictureCounter:
 
 
 class LightViewer:
-    """One session that speaks all the time.
+    """A client whose session speaks all the time.
 
     Args:
         speech: Microphone, float32 (n,), 16 kHz.

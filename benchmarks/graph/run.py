@@ -49,12 +49,12 @@ GIB, MIB = 2.0**30, 2.0**20
 
 @dataclass(frozen=True)
 class Job:
-    """One finished file job over HTTP.
+    """Holds the times of a finished file job over HTTP.
 
     Attributes:
-        seconds: From the request to the last byte.
-        first_frame_s: From the request until the bytes so far decode to one picture; 0 when the answer was not streamed.
-        size_bytes: Of the file.
+        seconds: Seconds from the request to the last byte.
+        first_frame_s: Seconds from the request until the bytes so far decode to a picture; 0 when the answer was not streamed.
+        size_bytes: Size of the file in bytes.
     """
 
     seconds: float

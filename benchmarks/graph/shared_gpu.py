@@ -43,7 +43,7 @@ Measured = dict[str, Any]
 
 
 class Worker:
-    """One stage's process."""
+    """Drives the process of one stage."""
 
     def __init__(self, stage: str, device: str, small: bool, environment: dict[str, str]) -> None:
         self.stage = stage
@@ -131,7 +131,7 @@ def measure_sharing(made: dict[str, Worker], alone_s: float, together_s: float) 
 
 
 def measure_cap(made: dict[str, Worker]) -> Measured:
-    """One process asks for more than its cap while another works."""
+    """Let one process ask for more than its cap while another works."""
     made["renderer"].tell(do="run", seconds=1.5, start=time.time())
     time.sleep(0.3)
     made["rife"].tell(do="cap")

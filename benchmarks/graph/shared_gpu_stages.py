@@ -20,7 +20,7 @@ CROPS: Final = 8
 
 
 def stage_work(stage: str, device: str, *, small: bool) -> Work:
-    """One call of a stage; on a GPU the replay of one CUDA graph."""
+    """Make a function that does one call of a stage; on a GPU it replays a CUDA graph."""
     with torch.inference_mode():
         plain = _MAKERS[stage](device, small)
         return plain if device == "cpu" else _captured(plain)

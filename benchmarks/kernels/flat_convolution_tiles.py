@@ -1,7 +1,7 @@
 """Tiles of `flat_convolution` over the Ditto decoder's shapes: `python -m benchmarks.kernels.flat_convolution_tiles FILE.json`.
 
 Batch of eight, fp16, random data, device time by graph replay; TFLOP/s count the convolution's own work, not the rows between
-lines. cuDNN's channels-last convolution of the same pictures, without what follows it, stands beside. The defaults are in
+lines. cuDNN's channels-last convolution of the same pictures, without what follows it, is timed too. The defaults are in
 `kernels.conv.flat_tiles.tile_for`.
 """
 
@@ -27,7 +27,7 @@ BATCH = 8
 
 
 class Case(NamedTuple):
-    """One convolution of the decoder; `scale` > 0 makes it a modulation of pictures that much smaller."""
+    """Describes a convolution of the decoder; `scale` > 0 makes it a modulation of pictures that much smaller."""
 
     name: str
     size: int
@@ -100,7 +100,7 @@ def work_of(case: Case) -> Callable[[Tile], Tensor]:
 
 
 def tiles_of(case: Case) -> list[Tile]:
-    """Those that divide its outputs and are not far too narrow."""
+    """Tiles that divide the outputs of a case and are not far too narrow for it."""
     return [tile for tile in TILES if case.outputs % tile.outputs == 0 and tile.outputs * 4 >= min(case.outputs, 256)]
 
 

@@ -78,7 +78,7 @@ class CompositeSet:
 
 
 def composite_set(plan: DevicePlan) -> CompositeSet:
-    """One set of eight pictures of one avatar."""
+    """Make a set of eight pictures of one avatar."""
     canvases = random_canvases(BATCH)
     targets = [make_target(plan, canvases[i : i + 1], ROI_X, ROI_Y) for i in range(BATCH)]
     return CompositeSet(
@@ -90,5 +90,5 @@ def composite_set(plan: DevicePlan) -> CompositeSet:
 
 
 def session_target() -> CompositeTarget:
-    """One session with its own canvas."""
+    """Make the target of one session with its own canvas."""
     return make_target(upload_plan(bench_plan(), "cuda"), random_canvases(1), ROI_X, ROI_Y)

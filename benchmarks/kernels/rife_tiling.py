@@ -1,7 +1,7 @@
 """Which cut of each convolution of RIFE is fastest: `python -m benchmarks.kernels.rife_tiling FILE.json`. Publishes nothing.
 
 Kernels are compiled by several processes first (`--compile`), because compiling takes far longer than measuring. cuDNN with a
-separate epilogue is measured beside them. A variant that does not compile or run is reported as such and the others go on.
+separate epilogue is measured for comparison. A variant that does not compile or run is reported as such and the others go on.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TILES: Final = (
 
 
 class Work(NamedTuple):
-    """One convolution of a network: its constants, input side at 512 x 512, and what is done with a residual."""
+    """Describes a convolution of a network: its constants, input side at 512 x 512, and what is done with a residual."""
 
     conv: Conv3x3
     side: int

@@ -1,8 +1,8 @@
 """Speed of the picture kernels on a GPU: `python -m benchmarks.kernels`; cases of `results/h200/kernels.json`.
 
 All numbers are device time (`benchmarks.core.gpu_timing`), baselines in the same run by the same replay, inputs rotating over sets
-larger than the L2 cache. Every timed output was compared with the reference before. Definitions beside the numbers:
-docs/performance.md.
+larger than the L2 cache. Every timed output was compared with the reference before. The numbers and their
+definitions are in docs/performance.md.
 
 `--raw FILE` keeps all measurements as JSON, other dtypes and tilings included; `--from-raw FILE` turns such a file into
 records, for a GPU machine without the schema's library. Either way the numbers are the run's own.
@@ -126,7 +126,7 @@ def measure_composite() -> Measurements:
 
 
 def measure_graph() -> Measurements:
-    """One picture through the shared graph, launch after launch, against the same picture by eager launches."""
+    """Time one picture through the shared graph, launch after launch, against the same picture by eager launches."""
     from kernels.nv12.composite_graph import CompositeGraph
 
     target = session_target()

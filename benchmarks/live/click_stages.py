@@ -75,7 +75,7 @@ class ClickStages:
 
 
 def grey_card() -> Avatar:
-    """An avatar of the right size; its landmarks are a ring, for nobody looks at them."""
+    """An avatar of the right size; its landmarks are a mere ring, because nothing reads them."""
     angles = np.linspace(0, 2 * np.pi, 468, endpoint=False)
     ring = np.stack([256 + 96 * np.cos(angles), 240 + 120 * np.sin(angles), np.zeros(468)], axis=1)
     return make_avatar(np.full((FACE_SIDE, FACE_SIDE, 3), 110, np.uint8), ring.astype(np.float32), "Grey card")

@@ -48,20 +48,20 @@ OWN_FILE_S = 3600.0
 
 @dataclass(frozen=True)
 class ClientOptions:
-    """How one client behaves.
+    """Says how one client behaves.
 
     Attributes:
-        url: Of the server, without a path.
-        seconds: From the first picture to the end.
-        warm_s: After the first picture, left out of intervals and latencies.
+        url: Address of the server, without a path.
+        seconds: Seconds from the first picture to the end.
+        warm_s: Seconds after the first picture that are left out of intervals and latencies.
         fields: Further fields of the offer: avatar_id, fps, drive, echo.
-        headers: Of the offer, such as an authorization.
+        headers: Headers of the offer, such as an authorization.
         speech: Microphone, float32 (n,), 16 kHz; silence afterwards; None sends no microphone.
-        speech_after_s: Silence before it.
-        ppm: How much the microphone's clock is fast.
+        speech_after_s: Seconds of silence before the speech.
+        ppm: Parts per million by which the microphone's clock is fast.
         loss: Share of packets dropped each way.
         stamp_at: Left top of a stamped face in the picture; None where pictures carry no stamp. A stamped server's own word counts.
-        mouths: Keep pictures around each onset of speech and measure when the mouth opened.
+        mouths: Whether to keep pictures around each onset of speech and measure when the mouth opened.
         weights: Folder of the face mesh, for `mouths`.
         delete: Whether to DELETE the session at the end (else the connection is closed).
     """
@@ -99,7 +99,7 @@ class _Seen:
 
 
 class LiveClient:
-    """One connection; `run` does everything and gives the report.
+    """Makes one connection; `run` does everything and gives the report.
 
     Args:
         options: What to do.

@@ -98,8 +98,8 @@ class SpeechTrack(MediaStreamTrack):
 
     Args:
         speech: float32 (n,), 16 kHz.
-        after_s: Silence before it.
-        ppm: How much the clock is fast.
+        after_s: Seconds of silence before the speech.
+        ppm: Parts per million by which the clock is fast.
 
     Attributes:
         onsets_at: Monotonic seconds at which the first sample of each onset was handed over so far.

@@ -34,7 +34,7 @@ class VoicePackets:
     """Arrival times of voice packets and whether they hold speech; decoded as they come, no jitter buffer.
 
     Args:
-        receiver: Of the voice, before it starts.
+        receiver: Receiver of the voice, before it starts.
     """
 
     def __init__(self, receiver: Any) -> None:

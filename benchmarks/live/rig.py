@@ -102,9 +102,9 @@ class ClientProcess:
     """A measuring client in its own process.
 
     Args:
-        url: Of the server.
-        options: Of `benchmarks.live.client`, or of another module.
-        module: Which module to run.
+        url: Address of the server.
+        options: Command-line options of the module.
+        module: Name of the module to run.
     """
 
     def __init__(self, url: str, *options: str, module: str = "benchmarks.live.client") -> None:

@@ -52,18 +52,18 @@ STOCK: Final = "aiortc's own encoder path, a drawn scene of this size, same run"
 STOCK_SAME: Final = "aiortc's own encoder path, same scene and run"
 STOCK_REPORTS: Final = "aiortc's own encoders and sender reports, a flash and a click of a drawn scene, same run"
 LIPS_PARTS: Final = ("chunk", "look_ahead", "compute")
-"""Of the session's own delay: a hop of audio, what the speech encoder must hear after it, time kept for computing."""
+"""Parts of the session's own delay: a hop of audio, what the speech encoder must hear after it, time kept for computing."""
 
 
 class Rig:
     """The running graph and what the cases share.
 
     Args:
-        run: Of this run.
-        url: Of the graph.
-        avatars: Size -> avatar id.
-        folder: For files that clients read.
-        drift_s: Length of the A/V measure.
+        run: Facts that all records of this run share.
+        url: Address of the graph.
+        avatars: Avatar ids by size.
+        folder: Folder for files that clients read.
+        drift_s: Length of the A/V measure in seconds.
     """
 
     def __init__(self, run: RunInfo, url: str, avatars: dict[str, str], folder: Path, drift_s: float) -> None:
@@ -84,7 +84,7 @@ class Rig:
         )  # fmt: skip
 
     def record(self, case: str, unit: str, samples: list[float], higher: bool = False, **more: Any) -> BenchmarkRecord:
-        """One row."""
+        """Make the record of one case."""
         return make_record(
             self.run, suite=SUITE, case=case, unit=unit, samples=samples, higher_is_better=higher, **more
         )
@@ -200,7 +200,7 @@ def dead_peer(rig: Rig) -> Iterator[BenchmarkRecord]:
 
 
 def idle(rig: Rig) -> Iterator[BenchmarkRecord]:
-    """`idle_cpu_share`: one connected session in which nobody speaks, all replicas of the graph, less the graph alone."""
+    """`idle_cpu_share`: all replicas of the graph with one connected session that is silent, less the graph alone."""
     pids = [
         pid for name in ("SessionHost", "Renderer", "MotionDiffusion", "AudioFeatures") for pid in replica_pids(name)
     ]

@@ -42,7 +42,7 @@ def now_us() -> int:
 
 
 class StampedServer:
-    """One scene for everybody.
+    """Sends the same scene to every client.
 
     Args:
         scene: What is sent.

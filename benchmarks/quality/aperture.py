@@ -45,7 +45,7 @@ class NoFaceError(LiveAnchorError):
         self.frames = frames
 
     def __str__(self) -> str:
-        """One line."""
+        """Say in one line in how many frames a face was found."""
         return f"a face in {self.share:.1%} of {self.frames} frames; {MIN_FACE_SHARE:.0%} are needed"
 
 

@@ -40,7 +40,7 @@ OPEN_FROM: Final = 0.10
 
 @dataclass(frozen=True)
 class Level:
-    """One held mouth.
+    """Holds what the meter read of one held mouth.
 
     Attributes:
         commanded: Aperture that was commanded: inner-lip gap over the commanded mouth width.
@@ -112,7 +112,7 @@ def held_mouth(action_values: dict[str, float], frames: int, seed: int) -> F32:
     Args:
         action_values: Action name -> value (`engines.mini.rig`).
         frames: Length at 25 frames/s.
-        seed: Of the head movement.
+        seed: Seed of the head movement.
 
     Returns:
         float32 (frames, 265).

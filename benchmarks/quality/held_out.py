@@ -24,7 +24,7 @@ def labelled_sentence(name: str, pcm: F32, phones: Sequence[Phone]) -> Sentence:
     """Bring one labelled utterance into the form of the measures.
 
     Args:
-        name: For error messages.
+        name: Name of the sentence in error messages.
         pcm: float32 (n,), 16 kHz.
         phones: Phones that tile it.
     """

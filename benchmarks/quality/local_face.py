@@ -36,12 +36,12 @@ FILM_CHUNK_FRAMES: Final = 25
 
 
 class LocalFace:
-    """One presenter; implements `benchmarks.quality.speaking.Face`.
+    """Films a presenter in this process; implements `benchmarks.quality.speaking.Face`.
 
     Args:
-        avatar: Who.
-        pipeline: Where.
-        seed: Of head motion and blinks.
+        avatar: The presenter.
+        pipeline: The pipeline that draws it.
+        seed: Seed of head motion and blinks.
     """
 
     def __init__(self, avatar: Avatar, pipeline: LocalPipeline, seed: int = SEED) -> None:

@@ -42,7 +42,7 @@ ENCODE_FRAMES: Final = 100
 ENCODE_RUNS: Final = 7
 PSNR_FRAMES: Final = 150
 PLAIN_X264: Final = EncoderSettings(prefer="x264", file_preset="veryfast", file_crf=20)
-"""What a first attempt at a file encoder would use; measured beside ours."""
+"""Settings that a first attempt at a file encoder would use; measured as the baseline of ours."""
 
 
 def lips(job: MainJob) -> list[BenchmarkRecord]:

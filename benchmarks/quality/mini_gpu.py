@@ -47,14 +47,14 @@ def _cpu_ms(work: Callable[[], object]) -> float:
 
 
 def render_work(device: str, avatar: Avatar) -> Callable[[], object]:
-    """One chunk of 8 frames through renderer and tail, NV12 back on the host."""
+    """Make a function that takes one chunk of 8 frames through renderer and tail, NV12 back on the host."""
     renderer = Renderer(lambda avatar_id: avatar, device)
     request = RenderRequest(avatar.avatar_id, MotionChunk(talking_motion(CHUNK).numpy(), 0), None, 25, "bt709")
     return lambda: renderer.render(request)
 
 
 def motion_work(device: str) -> Callable[[], object]:
-    """One hop of 8 frames from PCM to motion."""
+    """Make a function that takes one hop of 8 frames from PCM to motion."""
     audio, motion = load_speech_stages(device)
     window = np.random.default_rng(0).normal(0.0, 0.1, audio.window_samples).astype(np.float32)
     carry = initial_carry(0, np.zeros((1, 265), np.float32))

@@ -55,7 +55,7 @@ def _time(call: Callable[[], object], windows: int, frames: int) -> Timing:
 
 
 def plain_window(networks: MiniNetworks) -> Callable[[], object]:
-    """One motion window the reference's way: nothing hoisted, both branches on their own, 10 steps."""
+    """Make a function that does one motion window the reference's way: nothing hoisted, both branches on their own, 10 steps."""
     lmdm, space = networks.lmdm, networks.space
     sampler = WindowSampler(lmdm, space, steps=BASELINE_STEPS)
     steps = ddim_steps(BASELINE_STEPS)

@@ -1,4 +1,4 @@
-"""Make a face speak known sentences, film it, and bring the measured mouth beside the expected one."""
+"""Make a face speak known sentences, film it, and compare the measured mouth with the expected one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Meter(Protocol):
 
 
 class Face(Protocol):
-    """One presenter and the product's own path to pictures of it."""
+    """Films one presenter by the product's own path to pictures."""
 
     def speak(self, pcm: F32) -> bytes:
         """Speech, float32 (n,), 16 kHz -> the mp4 that a user would get."""
@@ -45,7 +45,7 @@ class Face(Protocol):
 
 @dataclass(frozen=True)
 class Sentence:
-    """One held-out sentence.
+    """Holds one held-out sentence and what is expected of the mouth.
 
     Attributes:
         name: Voice and number, for error messages.
@@ -101,11 +101,11 @@ def silence_shares(face: Face, meter: Meter, speech: F32, limit: float, seed: in
     """Share of closed frames in 5 s of silence right after speech, and in 5 s of silence alone.
 
     Args:
-        face: Who is silent.
+        face: The face that is silent.
         meter: Reads the mouth.
         speech: float32 (n,), 16 kHz, what is said before.
         limit: Closed is below this aperture.
-        seed: Of the noise.
+        seed: Seed of the noise.
 
     Returns:
         `digital` and `noise`: the share after speech and the share alone, each 0..1.

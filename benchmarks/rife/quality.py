@@ -50,20 +50,20 @@ SPEECH: Final = Path("docs/demo/speech.wav")
 TOP_SHARE: Final = 0.25
 MOST_FRAMES: Final = 100
 QUICK_FRAMES: Final = 24
-"""Of motion, 25 per second."""
+"""Number of frames of motion, 25 per second."""
 BASELINE: Final = "blend"
 SHEET_ROWS: Final = 6
 
 
 @dataclass(frozen=True)
 class Scores:
-    """One method on one video.
+    """Holds how well one method did on one video.
 
     Attributes:
         psnr: float (n,), dB, whole crop, every dropped frame.
-        ssim: Likewise.
-        mouth_psnr: float (m,), dB, the mouth's box, the quarter with most mouth motion.
-        mouth_ssim: Likewise.
+        ssim: float (n,), SSIM of the same pictures.
+        mouth_psnr: float (m,), dB, the mouth's box, the quarter of the frames with most mouth motion.
+        mouth_ssim: float (m,), SSIM of the same boxes.
     """
 
     psnr: list[float]
@@ -251,7 +251,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def save_sheet(path: Path, name: str, rgb: U8) -> None:
-    """Write a picture beside `path`, its name extended."""
+    """Write a picture next to `path`, its name extended."""
     import cv2
 
     cv2.imwrite(str(path.with_name(f"{path.stem}-{name}.png")), rgb[..., ::-1])

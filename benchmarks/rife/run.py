@@ -122,7 +122,7 @@ def psnr_record(run: RunInfo, version: str, frames: U8, device: str = "cuda") ->
     """The fast path's levels against the unrounded float32 result of the modules; rounding alone allows 58.9 dB.
 
     Args:
-        run: Of this run.
+        run: Facts that all records of this run share.
         version: With the formula's weights; `mini`: with its own.
         frames: Pictures, (n, h, w, 3); every neighbouring pair is interpolated at 1/4 and 1/2.
         device: Where.
