@@ -1,7 +1,7 @@
 """Where one upload holds several media files one after the other: FFmpeg reads the first and says nothing of the others.
 
 Recorders and speech services hand out such files: WAV pieces that were joined as bytes, chained Ogg, joined MP4 or FLV. Each
-piece is found by its own header, and decoded on its own; sound that no header describes is refused.
+piece is found by its own header, whatever its kind, and decoded on its own; sound that no header describes is refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,16 @@ _PATTERNS: Final[tuple[tuple[bytes, re.Pattern[bytes]], ...]] = (
     (b"caff", re.compile(rb"caff\x00\x01\x00\x00desc")),
     (b"riff.\x91\xcf\x11", re.compile(rb"riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb")),
 )
-"""How a file of a kind begins, and how the next one of its kind is recognised."""
+"""How a file of a kind begins, and how the next one is recognised."""
+_PATTERN_OF: Final = dict(_PATTERNS)
+_ID3: Final = b"ID3"
+_OTHER_KINDS: Final = (
+    _WAVE,
+    re.compile(rb"FORM....AIF[FC](?:COMM|FVER|COMT|NAME|MARK)", re.DOTALL),
+    *(pattern for magic, pattern in _PATTERNS if magic in (b"OggS", b"\x1aE\xdf\xa3", b"FLV\x01", _ID3)),
+    re.compile(rb"\0\0\0[\x10-\x80]ftyp(?:iso[m2-9]|mp4[12]|M4[AVB] |qt  |3gp[4-9]|avc1|dash)"),
+)
+"""How a file of another kind is recognised within the bytes of the one before; FLAC's mark is part of Ogg and Matroska too."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +131,38 @@ def _next_start(file: BinaryIO, start: int, size: int) -> int:
         return _behind_chunks(file, start, size, head)
     if head[4:8] in (b"ftyp", b"moov", b"styp"):
         return _next_mp4(file, start, size)
+    following, own = size, None
     for magic, pattern in _PATTERNS:
         if head.startswith(magic):
+            own = pattern
             if magic == b"OggS":
-                return _next_ogg(file, start, size, pattern)
-            found = _find(file, pattern, start + len(magic), size)
-            return size if found is None else found
-    return size
+                following = _next_ogg(file, start, size, pattern)
+            else:
+                found = _find(file, pattern, start + len(magic), size)
+                following = size if found is None else found
+    behind_tag = _behind_tag(head, start) + 1
+    for pattern in _OTHER_KINDS:
+        found = _find(file, pattern, behind_tag, following) if pattern is not own else None
+        following = following if found is None else min(following, found)
+    return following
+
+
+def _behind_tag(head: bytes, at: int) -> int:
+    """Where an ID3 tag that begins at `at` ends; `at` where there is none."""
+    if not _PATTERN_OF[_ID3].match(head):
+        return at
+    return at + 10 + sum((byte & 0x7F) << (7 * (3 - place)) for place, byte in enumerate(head[6:10]))
+
+
+def _starts_a_file(file: BinaryIO, at: int, size: int) -> bool:
+    """Whether a media file begins there; an ID3 tag begins one when sound follows it."""
+    head = _at(file, at, _HEAD)
+    if head.startswith(_ID3):
+        behind = _behind_tag(head, at)
+        rest = _at(file, behind, _HEAD)
+        return at < behind < size and not rest.startswith(_TAGS) and not _only_zeros(file, behind, size)
+    patterns = (*_PATTERN_OF.values(), *_OTHER_KINDS)
+    return any(pattern.match(head) for pattern in patterns)
 
 
 def _behind_chunks(file: BinaryIO, start: int, size: int, head: bytes) -> int:
@@ -138,10 +172,10 @@ def _behind_chunks(file: BinaryIO, start: int, size: int, head: bytes) -> int:
     at, heard, wide = start + 12, False, 0
     for _ in range(_MAX_CHUNKS):
         name = _at(file, at, 8)
+        if at > start + 12 and (name[:4] in _CHUNKED or _starts_a_file(file, at, size)):
+            return at
         if len(name) < 8 or name.startswith(_TAGS):
             return size
-        if at > start + 12 and name[:4] in _CHUNKED:
-            return at
         length = int.from_bytes(name[4:], order)
         if name[:4] == b"ds64":
             wide = int.from_bytes(_at(file, at + 16, 8), "little")
@@ -175,7 +209,7 @@ def _next_mp4(file: BinaryIO, start: int, size: int) -> int:
         head = _at(file, at, 16)
         if len(head) < 8:
             return size
-        if indexed and head[4:8] in (b"ftyp", b"moov"):
+        if indexed and (head[4:8] in (b"ftyp", b"moov") or _starts_a_file(file, at, size)):
             return at
         length = int.from_bytes(head[:4], "big")
         if length == 1:
@@ -200,13 +234,14 @@ def _next_ogg(file: BinaryIO, start: int, size: int, first_page: re.Pattern[byte
 
 
 def _find(file: BinaryIO, pattern: re.Pattern[bytes], start: int, size: int) -> int | None:
-    """First place of a pattern of at most `_HEAD` bytes at or behind `start`."""
+    """First place of a pattern of at most `_HEAD` bytes from `start` on and before `size`; a tag without sound is none."""
     at = start
     while at < size:
         block = _at(file, at, _BLOCK + _HEAD)
-        found = pattern.search(block)
-        if found is not None:
-            return at + found.start()
+        for match in pattern.finditer(block):
+            found = at + match.start()
+            if pattern is not _PATTERN_OF[_ID3] or _starts_a_file(file, found, size):
+                return found if found < size else None
         at += _BLOCK
     return None
 

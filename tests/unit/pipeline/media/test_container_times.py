@@ -262,6 +262,37 @@ def test_joined_files_whose_rate_and_layout_change_are_decoded(container, codec,
         assert abs(np.sqrt(2 * (middle.astype(np.float64) ** 2).mean()) - 0.5) < 0.06
 
 
+KINDS = {
+    "wav": lambda: wav((sine(1.0, 48_000) * 20_000).astype(np.int16), 48_000),
+    "mp3": lambda: encoded("mp3", "libmp3lame", sine(1.0, 48_000), 48_000),
+    "ogg": lambda: encoded("ogg", "libopus", sine(1.0, 48_000), 48_000),
+    "webm": lambda: encoded("webm", "libopus", sine(1.0, 48_000), 48_000),
+    "mp4": lambda: encoded("mp4", "aac", sine(1.0, 48_000), 48_000),
+    "flac": lambda: encoded("flac", "flac", sine(1.0, 48_000), 48_000),
+    "aiff": lambda: encoded("aiff", "pcm_s16be", sine(1.0, 48_000), 48_000),
+    "flv": lambda: encoded("flv", "aac", sine(1.0, 44_100), 44_100),
+}
+
+
+@pytest.mark.parametrize("second", [kind for kind in KINDS if kind != "flac"])
+@pytest.mark.parametrize("first", KINDS)
+def test_files_of_different_kinds_in_one_are_all_heard(first, second):
+    data = [KINDS[kind]() for kind in (first, second, "wav")]
+    assert abs(decode_audio(b"".join(data)).duration_s - 3.0) < 0.25
+
+
+@pytest.mark.parametrize("first", ["wav", "aiff", "mp4"])
+def test_flac_behind_another_kind_is_heard(first):
+    assert abs(decode_audio(KINDS[first]() + KINDS["flac"]()).duration_s - 2.0) < 0.1
+
+
+@pytest.mark.parametrize("first", ["wav", "mp3", "aiff", "mp4"])
+@pytest.mark.parametrize("behind", [b"", bytes(700), b"TAG" + bytes(125)])
+def test_a_tag_alone_is_no_file(first, behind):
+    tag = b"ID3\x04\0\0\0\0\0\x15TIT2\0\0\0\x0b\0\0\x03Only words"
+    assert abs(decode_audio(KINDS[first]() + tag + behind).duration_s - 1.0) < 0.1
+
+
 def test_one_file_is_one_part():
     for container, codec, rate_hz, _ in CHAINS:
         data = encoded(container, codec, sine(1.0, rate_hz), rate_hz)
