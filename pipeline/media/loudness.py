@@ -25,6 +25,10 @@ LEAST_LUFS: Final = -60.0
 """What is quieter holds no speech that could be told from noise."""
 SPEECH_SPREAD_DB: Final = 10.0
 """Levels of 40 ms differ by more in speech (syllables and pauses), and by 1 to 5 dB in noise and hum."""
+SPEECH_BAND_HZ: Final = (200.0, 3_500.0)
+"""Where that is looked for: hum says nothing, also hum that is switched on and off, and a voice is found above hum."""
+LEAST_BAND_DB: Final = -20.0
+"""Level within that band against all of the sound, at loud moments; speech has most of its power there."""
 _BLOCK_S: Final = 0.4
 _FLOOR: Final = 1e-6
 
@@ -105,10 +109,12 @@ def voice_gain(samples: F32, rate_hz: int) -> float:
 
 
 def _varies_like_speech(pcm: F32) -> bool:
+    from scipy.signal import butter, sosfilt  # here, so that importing pipeline stays light
+
     whole = len(pcm) - len(pcm) % SAMPLES_PER_FRAME
     if whole == 0:
         return False
-    frames = pcm[:whole].reshape(-1, SAMPLES_PER_FRAME)
-    level = 20 * np.log10(np.maximum(frames.std(axis=1), _FLOOR))
-    quiet, loud = np.percentile(level, (10, 95))
-    return bool(loud - quiet > SPEECH_SPREAD_DB)
+    band = sosfilt(butter(4, SPEECH_BAND_HZ, "bandpass", fs=SAMPLE_RATE_HZ, output="sos"), pcm[:whole])
+    frames = np.stack((pcm[:whole], band)).reshape(2, -1, SAMPLES_PER_FRAME)
+    quiet, loud = np.percentile(20 * np.log10(np.maximum(frames.std(axis=2), _FLOOR)), (10, 95), axis=1)
+    return bool(loud[1] - quiet[1] > SPEECH_SPREAD_DB and loud[1] - loud[0] > LEAST_BAND_DB)

@@ -203,6 +203,23 @@ def test_noise_stays_quiet_and_the_mouth_shut(kind, dbfs):
     assert not speaking.any()
 
 
+def _mains(hz, seconds=3.0):
+    return (0.01 * np.sin(2 * np.pi * hz * np.arange(round(seconds * 16_000)) / 16_000)).astype(np.float32)
+
+
+@pytest.mark.parametrize("hz", [50, 60])
+@pytest.mark.parametrize("off", [slice(0, 24_000), slice(30_000, None), slice(16_000, 32_000)])
+def test_hum_that_comes_and_goes_is_no_speech(hz, off):
+    hum = _mains(hz)
+    hum[off] = 0
+    assert decode_audio(wav(hum)).network_gain == 1.0
+
+
+@pytest.mark.parametrize("hz", [50, 60, 100, 120])
+def test_quiet_speech_is_found_above_hum(hz):
+    assert 10.0 < decode_audio(wav(speech(dbfs=-50) + _mains(hz))).network_gain < 100.0
+
+
 @pytest.mark.parametrize(
     "samples", [np.zeros(16_000, np.float32), np.zeros(1, np.float32), np.full(3, 0.001, np.float32)]
 )
