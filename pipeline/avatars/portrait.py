@@ -98,7 +98,7 @@ def decode_portrait(data: bytes, limits: PortraitLimits = DEFAULT_LIMITS) -> U8:
             image.draft(image.mode, (image.width // _factor(image), image.height // _factor(image)))
         image.load()  # first: reading EXIF would load too, and swallow the error
         rgb, orientation = _to_rgb(image), _orientation(image)
-        colour = claimed_colour(data) if kind in ("HEIC", "AVIF") and not image.info.get("icc_profile") else None
+        colour = claimed_colour(data) if kind in ("PNG", "HEIC", "AVIF") and not image.info.get("icc_profile") else None
         return _upright(to_srgb(rgb, *colour) if colour is not None and needs_conversion(*colour) else rgb, orientation)
     except _DECODE_ERRORS as error:
         raise _unreadable(kind, str(error)) from error

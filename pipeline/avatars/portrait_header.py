@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
+_PNG_MAGIC: Final = b"\x89PNG\r\n\x1a\n"
 _MAGIC: Final[tuple[tuple[bytes, str], ...]] = (
     (b"\xff\xd8\xff", "JPEG"),
-    (b"\x89PNG\r\n\x1a\n", "PNG"),
+    (_PNG_MAGIC, "PNG"),
     (b"GIF87a", "GIF"),
     (b"GIF89a", "GIF"),
     (b"BM", "BMP"),
@@ -114,8 +115,12 @@ def _heif_size(data: bytes) -> tuple[int, int] | None:
 
 
 def claimed_colour(data: bytes) -> tuple[int, int] | None:
-    """(primaries, transfer) by the numbers of ITU-T H.273 that a `HEIC` or `AVIF` header names; None where it names none."""
-    at = data[:_META_BYTES].find(b"colrnclx")
+    """(primaries, transfer) by the numbers of ITU-T H.273 that a `PNG`, `HEIC` or `AVIF` header names; None where it names none."""
+    head = data[:_META_BYTES]
+    if head.startswith(_PNG_MAGIC):
+        at = head.find(b"\0\0\0\x04cICP", 0, max(head.find(b"IDAT"), 0))
+        return (head[at + 8], head[at + 9]) if at >= 0 else None
+    at = head.find(b"colrnclx")
     numbers = data[at + 8 : at + 12]
     if at < 0 or len(numbers) < 4:
         return None

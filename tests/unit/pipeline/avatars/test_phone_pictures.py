@@ -1,7 +1,9 @@
 """HEIC and AVIF, and the colours that phones and cameras write."""
 
 import io
+import struct
 import tracemalloc
+import zlib
 
 import numpy as np
 import pillow_heif
@@ -113,6 +115,20 @@ def test_colours_that_an_avif_names_by_numbers_become_srgb():
     data[at : at + 4] = bytes([0, 9, 0, 18])
     assert claimed_colour(bytes(data)) == (9, 18)
     assert np.abs(decode_portrait(bytes(data))[80, 80].astype(int) - (202, 163, 154)).max() <= 6
+
+
+HDR_SKIN = {(12, 13): (194, 165, 155), (9, 18): (159, 143, 135), (9, 16): (130, 123, 120)}
+"""(primaries, transfer) -> the levels that stand for sRGB (202, 163, 154)."""
+
+
+@pytest.mark.parametrize("numbers", HDR_SKIN)
+def test_colours_that_a_png_names_by_numbers_become_srgb(numbers):
+    plain = encode(Image.new("RGB", (160, 200), HDR_SKIN[numbers]), "PNG")
+    body = b"cICP" + bytes((*numbers, 0, 1))
+    named = plain[:33] + struct.pack(">I", 4) + body + struct.pack(">I", zlib.crc32(body)) + plain[33:]
+    assert claimed_colour(plain) is None and claimed_colour(named) == numbers
+    np.testing.assert_array_equal(decode_portrait(plain)[0, 0], HDR_SKIN[numbers])
+    assert np.abs(decode_portrait(named).astype(int) - (202, 163, 154)).max() <= 6
 
 
 def display_p3():
