@@ -33,6 +33,7 @@ def _energy_kernel(pcm_ptr, out_ptr, stride, step, total, frames, frame, window,
     squares = tl.zeros((BLOCK,), dtype=tl.float32)
     for start in range(first, last, BLOCK):
         at = start + lanes
+        # chosen after the load: a lane past the window reads 0 and would count as the square of the mean
         distance = tl.where(at < last, tl.load(samples + at * step, mask=at < last, other=0.0) - mean, 0.0)
         squares += distance * distance
     tl.store(out_ptr + row * frames + index, tl.sqrt(tl.sum(squares, axis=0) / count))

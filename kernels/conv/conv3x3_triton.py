@@ -59,7 +59,7 @@ def _conv3x3_kernel(
     y = (rest % out_h) * STRIDE - 1
     x = ox * STRIDE - 1
     n = rest // out_h
-    base = (n * h + y) * w + x
+    base = (n * h + y) * w + x  # may lie before the picture: `inside` keeps such an address from being read
     total = tl.zeros((BM, BN), dtype=tl.float32)
     for step in range(0, 9 * I_STEPS):
         tap = step // I_STEPS
@@ -71,6 +71,7 @@ def _conv3x3_kernel(
         a = tl.load(a_at, mask=inside[:, None] & (i < IN)[None, :], other=0.0)
         b_at = weight_ptr + (tap * IN + i)[:, None] * OUT + o[None, :]
         b = tl.load(b_at, mask=(i < IN)[:, None] & (o < OUT)[None, :], other=0.0)
+        # ieee: by default float32 tiles would be cut to TF32, which keeps 10 bits of the fraction
         total = tl.dot(a, b, total, input_precision="ieee")
     bias = tl.load(bias_ptr + o, mask=o < OUT, other=0.0)
     slope = tl.load(slope_ptr + o, mask=o < OUT, other=0.0)

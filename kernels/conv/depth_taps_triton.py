@@ -33,7 +33,7 @@ def _taps(
     """ReLU of the summed taps, fp32 (BP, BC)."""
     total = tl.zeros((place.shape[0], channel.shape[0]), tl.float32) + BIAS[None, :]
     for tap in tl.static_range(3):
-        at = slice_ + tap - 1 + place * 0
+        at = slice_ + tap - 1 + place * 0  # a vector of one value, so that it masks like the places
         row = (picture * depth + at).to(tl.int64) * places + place
         there = mask & (at >= 0) & (at < depth)
         value = tl.load(

@@ -50,6 +50,7 @@ def _accumulate(
     return total
 
 
+# not specialised: Triton would compile again whenever a size becomes, or ceases to be, 1 or a multiple of 16
 @triton.jit(do_not_specialize=["height", "width", "plane_rows"])
 def _convolution_kernel(
     x_desc,

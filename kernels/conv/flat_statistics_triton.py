@@ -39,6 +39,7 @@ def _statistics_kernel(
     there = channel < CHANNELS
     pitch = width + 1
     base = flat_ptr + (picture * (height + 1) * pitch).to(tl.int64) * CHANNELS + channel
+    # one pass around a value of the block: around 0, squares would cancel in fp32 where the mean is large against the spread
     pivot = tl.load(base + block * ROWS * CHANNELS, mask=there, other=0.0).to(tl.float32)
     total = tl.zeros((BM, BC), tl.float32)
     squares = tl.zeros((BM, BC), tl.float32)
@@ -46,7 +47,7 @@ def _statistics_kernel(
         place = block * ROWS + start + tl.arange(0, BM)
         mask = ((place < height * pitch) & (place % pitch < width))[:, None] & there[None, :]
         value = tl.load(base[None, :] + place[:, None] * CHANNELS, mask=mask, other=0.0).to(tl.float32)
-        away = tl.where(mask, value - pivot[None, :], 0.0)
+        away = tl.where(mask, value - pivot[None, :], 0.0)  # a masked lane read 0 and would count as -pivot
         total += away
         squares += away * away
     last = tl.minimum((block + 1) * ROWS, height * pitch)

@@ -21,7 +21,7 @@ def _shuffle_kernel(logits_ptr, out_ptr, height, width, COLUMNS: tl.constexpr, B
     line = tl.program_id(1)
     picture = tl.program_id(2)
     row = (picture * (height + 1) + line) * (width + 1) + across
-    index = tl.arange(0, 16)
+    index = tl.arange(0, 16)  # 12 bytes of a place; a range must be a power of two long
     block_line, block_column, colour = index // 6, (index % 6) // 3, index % 3
     logit = colour * 4 + block_line * 2 + block_column
     there = (across < width)[:, None] & (index < 12)[None, :]

@@ -57,6 +57,7 @@ def _ddim_project_kernel(
         mixed = tl.load(rows_h + at[None, :], mask=tile, other=0.0)
         if GUIDED:
             unconditional = tl.load(rows_h + other_branch + at[None, :], mask=tile, other=0.0)
+            # the projection is linear: mixing what goes in costs one product, mixing what comes out would cost two
             mixed = unconditional + guidance * (mixed - unconditional)
         total = tl.dot(mixed.to(w.dtype), tl.trans(w), total)
     tile = row_in[:, None] & column_in[None, :]

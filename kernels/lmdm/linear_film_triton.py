@@ -50,6 +50,7 @@ def _linear_film_kernel(
         k_in = at < k
         w = tl.load(rows_w + at[None, :], mask=column_in[:, None] & k_in[None, :], other=0.0)
         y = tl.load(rows_y + at[None, :], mask=row_in[:, None] & k_in[None, :], other=0.0)
+        # weights lie as (n, k): read along k, neighbouring lanes read neighbouring values, and the product turns the tile
         total = tl.dot(y.to(w.dtype), tl.trans(w), total)
     tile = row_in[:, None] & column_in[None, :]
     stream = h_ptr + row[:, None] * n + column[None, :]

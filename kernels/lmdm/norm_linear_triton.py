@@ -66,6 +66,7 @@ def _norm_kernel(
     rows_x = x_ptr + row[:, None] * k
     x = tl.load(rows_x + at[None, :], mask=tile, other=0.0)
     mean = tl.sum(x, axis=1) / k
+    # the row is in registers, so the variance is taken around the mean; the overhang of k would count as -mean in it
     centred = tl.where(tile, x - mean[:, None], 0.0)
     scale = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1) / k + eps)
     gain = tl.load(gain_ptr + at, mask=k_in, other=0.0)
@@ -108,7 +109,7 @@ def _linear_kernel(
     column = tl.program_id(0) * BN + tl.arange(0, BN)
     row_in = row < rows
     column_in = column < n
-    source = plain_ptr
+    source = plain_ptr  # no tile lies on both sides of `rotated`: `launch` narrows tiles until they divide it
     if tl.program_id(0) * BN < rotated:
         source = turned_ptr
     rows_y = source + row[:, None] * k

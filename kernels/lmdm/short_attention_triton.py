@@ -51,7 +51,7 @@ def _short_attention_kernel(
     own = (key < keys)[:, None]
     k = tl.load(k_ptr + item * k_item + key[:, None] * k_row + lane[None, :], mask=own, other=0.0)
     v = tl.load(v_ptr + item * v_item + key[:, None] * v_row + lane[None, :], mask=own, other=0.0)
-    if SHARED:
+    if SHARED:  # each key is read by one of the two loads and is 0 in the other, so a sum joins them
         late = ((key >= keys) & (key < keys + more))[:, None]
         k += tl.load(more_k_ptr + (key - keys)[:, None] * more_k_row + lane[None, :], mask=late, other=0.0)
         v += tl.load(more_v_ptr + (key - keys)[:, None] * more_v_row + lane[None, :], mask=late, other=0.0)
@@ -60,6 +60,7 @@ def _short_attention_kernel(
     scores = tl.dot(q, tl.trans(k)) * scale
     scores = tl.where((key < keys + more)[None, :], scores, float("-inf"))
     weights = tl.exp(scores - tl.max(scores, axis=1)[:, None])
+    # divided after the product: a value per query and channel, not per query and key
     out = tl.dot(weights.to(v.dtype), v) / tl.sum(weights, axis=1)[:, None]
     at = (item * length + row)[:, None] * width + lane[None, :]
     tl.store(out_ptr + at, out.to(out_ptr.dtype.element_ty), mask=inside)

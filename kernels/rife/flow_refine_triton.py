@@ -68,7 +68,7 @@ def _totals(
     LOGITS_ADD: tl.constexpr,
 ):  # fmt: skip
     """Total flow in channels 0..3 and logit in channel 4: fp32 (P, 8)."""
-    flow = tl.arange(0, 8)[None, :] < 4
+    flow = tl.arange(0, 8)[None, :] < 4  # a head's flow is in pixels of its own size, a logit has no unit
     head = _upsampled(h0, n, y, x, height, width, valid, U0, SUB, C0, 0)
     total = tl.where(flow, head * U0, head)
     if HEADS > 1:
@@ -118,6 +118,7 @@ def _refine_kernel(
     second = tl.zeros((BLOCK, 8), dtype=tl.float32)
     motion = tl.zeros((BLOCK, 8), dtype=tl.float32)
     features = tl.zeros((BLOCK, 8), dtype=tl.float32)
+    # shrinking bilinearly by an even factor reads the four pixels in the middle of a cell, with equal weights
     SAMPLES: tl.constexpr = 1 if SCALE == 1 else 4
     for sample in tl.static_range(SAMPLES):
         if SCALE == 1:

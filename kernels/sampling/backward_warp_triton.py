@@ -23,6 +23,7 @@ def sample_side(side_ptr, n, x, y, height, width, valid):
     fy = (y - top)[:, None]
     left = left.to(tl.int32)
     top = top.to(tl.int32)
+    # on the last column and line the share is 0: the clamped neighbour need only be there to be read
     right = tl.minimum(left + 1, width - 1)
     low = tl.minimum(top + 1, height - 1)
     channel = tl.arange(0, 8)[None, :]

@@ -54,6 +54,7 @@ def _sample_kernel(
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     there = place < places
     grid = grid_ptr + item * places * 3 + place * 3
+    # -9 lies outside the volume, so that lanes past the end read none of its values
     x = tl.load(grid, mask=there, other=-9.0).to(tl.float32)
     y = tl.load(grid + 1, mask=there, other=-9.0).to(tl.float32)
     z = tl.load(grid + 2, mask=there, other=-9.0).to(tl.float32)

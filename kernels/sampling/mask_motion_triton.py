@@ -43,13 +43,13 @@ def _deform_kernel(
     real = view < VIEWS
     total = tl.zeros((BP, LANES), tl.float32)
     for tap in tl.static_range(TAPS):
-        at = slice_ + tap - TAPS // 2 + place * 0
+        at = slice_ + tap - TAPS // 2 + place * 0  # a vector of one value, so that it masks like the places
         mask = there & (at >= 0) & (at < depth)
         row = (item * depth + at).to(tl.int64) * places + place
         target = products_ptr + row[:, None] * COLUMNS + tap * VIEWS + view[None, :]
         total += tl.load(target, mask=mask[:, None] & real[None, :], other=0.0).to(tl.float32)
     total += tl.load(bias_ptr + view, mask=real, other=0.0)[None, :]
-    total = tl.where(real[None, :], total, -float("inf"))
+    total = tl.where(real[None, :], total, -float("inf"))  # lanes past the views get no weight
     weight = tl.exp(total - tl.max(total, axis=1)[:, None])
     weight = weight / tl.sum(weight, axis=1)[:, None]
     moving = real & (view > 0)

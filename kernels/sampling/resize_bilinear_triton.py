@@ -48,6 +48,7 @@ def _resize_kernel(
     inside = (x < out_w) & (y < out_h)
     left, fx = _corner(x, step_x, in_w)
     top, fy = _corner(y, step_y, in_h)
+    # on the last column and line the share is 0: the clamped neighbour need only be there to be read
     right, low = tl.minimum(left + 1, in_w - 1), tl.minimum(top + 1, in_h - 1)
     source = source_ptr + item * stride_n
     out = out_ptr + (item * out_h * out_w + y * out_w + x) * CHANNELS

@@ -24,6 +24,7 @@ HEATS = 32
 @triton.jit
 def _distance(keypoint, real, x, y, z):
     """Squared distance of every place to every keypoint, fp32 (BP, HEATS)."""
+    # 9 is so far away that its heat is exactly 0, which is what channels without a keypoint hold
     dx = x[:, None] - tl.load(keypoint, mask=real, other=9.0)[None, :]
     dy = y[:, None] - tl.load(keypoint + 1, mask=real, other=9.0)[None, :]
     dz = z[:, None] - tl.load(keypoint + 2, mask=real, other=9.0)[None, :]
