@@ -92,8 +92,8 @@ class StampedServer:
         if self._hub is not None:
             await self._hub.close()
 
-    def _hear(self, pcm: F32, position: int) -> None:
-        self.heard_samples = position + len(pcm)
+    def _hear(self, samples: F32, place: int) -> None:
+        self.heard_samples = place + len(samples)
 
     def _running_hub(self) -> LiveHub:
         if self._hub is None:

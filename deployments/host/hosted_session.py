@@ -148,7 +148,7 @@ class HostedSession:
         pcm = (await asyncio.to_thread(decode_audio, audio, self._speech)).pcm
         self.check_alive()  # it may have ended while the file was read
         waiting_s = self.session.waiting_s
-        utterance_id = self.session.speak(pcm)
+        utterance_id = self.session.voice.speak(pcm)
         return Spoken(utterance_id, len(pcm) / SAMPLE_RATE_HZ, waiting_s)
 
     def _open_audio(self) -> str:
@@ -162,15 +162,15 @@ class HostedSession:
         if not self.audio_token or command.token != self.audio_token:
             raise AudioInUseError(self.offer.session_id)
         if len(command.pcm):
-            self.session.push(command.pcm)
+            self.session.voice.push(command.pcm)
         if command.ends:
-            self.session.finish_utterance()
+            self.session.voice.finish()
         return self.session.waiting_s
 
     def _close_audio(self, token: str) -> None:
         if token == self.audio_token:
             self.audio_token = ""
-            self.session.finish_utterance()
+            self.session.voice.finish()
 
     def _check_drive(self) -> None:
         if self.offer.drive is not Drive.PUSH:

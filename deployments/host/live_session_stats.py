@@ -67,6 +67,7 @@ def session_stats(
         "frames_dropped": session.frames_dropped + hub.frames_dropped + peer.units_dropped,
         "input_inserted_ms": round(session.input_inserted_ms, 1),
         "input_dropped_ms": round(session.input_dropped_ms, 1),
+        "input_drift_ppm": round(session.input_drift_ppm, 1),
         "microphone": None if peer.microphone is None else asdict(peer.microphone),
         "utterances": session.utterances,
         "interruptions": session.interruptions,

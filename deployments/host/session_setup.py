@@ -83,7 +83,7 @@ def set_up(
         settings.rtc,
         connect_timeout_s=live.connect_timeout_s,
         microphone=offer.drive is Drive.MIC,
-        on_microphone=lambda pcm, position: hosted.session.feed(pcm),
+        on_microphone=lambda samples, place: hosted.session.feed(samples, place),
         on_connected=client_came,
         on_ended=lambda reason: hosted.session.end(reason),
         helpers=helpers,

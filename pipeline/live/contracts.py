@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from kernels.arrays import F32
 from pipeline.types import Nv12Rect
+
+MICROPHONE_RATE_HZ: Final = 48_000
+"""Rate at which a transport hands over its client's voice."""
 
 
 class Drive(StrEnum):

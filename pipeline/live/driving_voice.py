@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -12,21 +11,20 @@ from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import Drive, VoiceTick
 from pipeline.live.grid import samples_of_ms
+from pipeline.live.input_rate import InputRate
 from pipeline.live.lip_delay import LipDelay
 from pipeline.live.mic_voice import MicVoice
-from pipeline.live.microphone import Microphone
+from pipeline.live.microphone import PER_SAMPLE, Microphone
 from pipeline.live.speech_queue import SOFT, SpeechQueue, Utterance
 from pipeline.live.timeline import Timeline
 from pipeline.session.speech_scan import SpeechScan
-from pipeline.types import SAMPLES_PER_FRAME
 
 FADE_OUT: Final = samples_of_ms(10)
 """How a voice that is cut ends: it falls to silence instead of clicking."""
-RATE_WINDOW_S: Final = 2.0
 
 
 class DrivingVoice:
-    """One session's.
+    """Takes in the voice of one session and lets it be heard.
 
     Args:
         drive: Whose voice it is.
@@ -41,7 +39,8 @@ class DrivingVoice:
         on_samples: Called when something was laid on the timeline.
 
     Attributes:
-        microphone: Counts what was inserted and dropped.
+        microphone: Lays down a microphone's voice, where it drives the face.
+        rate: How fast the voice comes in.
     """
 
     def __init__(
@@ -58,12 +57,12 @@ class DrivingVoice:
         on_samples: Callable[[], None],
     ) -> None:
         self._drive, self._timeline, self._delay = drive, timeline, delay
-        self._now, self._seconds, self._on_samples = now, seconds, on_samples
+        self._now, self._on_samples = now, on_samples
+        self.rate = InputRate(seconds)
         self.microphone = Microphone(timeline, delay.needed + delay.cadence.margin, quiet_rms)
         self._mic = MicVoice(self.microphone, scan, quiet_rms, f"{name}-mic")
         self._queue = SpeechQueue(timeline, max_queued_s, f"{name}-speech")
         self._speaker: MicVoice | SpeechQueue = self._mic if drive is Drive.MIC else self._queue
-        self._fed: deque[tuple[float, int]] = deque()
         self._playing = False
         self._fades_until = 0
 
@@ -87,32 +86,29 @@ class DrivingVoice:
         """Samples of speech that wait to be heard."""
         return max(self._timeline.end - self._now(), 0) if self._drive is Drive.MIC else self._queue.queued_samples
 
-    @property
-    def delay_parts_ms(self) -> dict[str, float]:
-        """What lies between a sample's arrival and its being heard, in milliseconds; see `LipDelay.parts_ms`."""
-        return self._delay.parts_ms(self.microphone if self._drive is Drive.MIC else None)
-
-    @property
-    def frames_per_second(self) -> float:
-        """Frames of voice per second that came in over the last `RATE_WINDOW_S`."""
-        since = self._seconds() - RATE_WINDOW_S
-        return sum(count for when, count in self._fed if when > since) / SAMPLES_PER_FRAME / RATE_WINDOW_S
-
     def begin(self) -> None:
         """The media clock runs."""
         self._playing = True
 
-    def feed(self, pcm: F32, tick: int) -> None:
-        """Microphone samples, float32 (n,), during a tick; left out unless the microphone drives the face and the clock runs."""
-        if self._drive is not Drive.MIC or not self._playing or not len(pcm):
+    def feed(self, samples: F32, place: int, tick: int) -> None:
+        """Microphone samples during a tick, as `LiveSession.feed` says."""
+        if self._drive is not Drive.MIC or not self._playing:
             return
-        self._note(len(pcm))
+        self.rate.add(len(samples) // PER_SAMPLE)
         self._delay.adapt(self.microphone, self._mic.pending, tick)
-        self._mic.feed(_finite(pcm), self._now())
+        self._mic.feed(_finite(samples), place, self._now())
         self._on_samples()
 
     def speak(self, pcm: F32) -> str:
-        """One whole utterance; see `LiveSession.speak`."""
+        """Queue one utterance, float32 (n,), 16 kHz mono.
+
+        Returns:
+            Its id.
+
+        Raises:
+            InvalidInputError: No samples, or a microphone drives the face.
+            QueueFullError: More speech waits than `max_queued_s`.
+        """
         self._only_pushed()
         if not len(pcm):
             raise InvalidInputError("audio", "0 samples", "at least one sample")
@@ -121,14 +117,22 @@ class DrivingVoice:
         return utterance_id
 
     def push(self, pcm: F32) -> str:
-        """A piece of one; see `LiveSession.push`."""
+        """Add to the open utterance, or begin one, float32 (n,), 16 kHz mono, any length.
+
+        Returns:
+            The utterance's id.
+
+        Raises:
+            InvalidInputError: A microphone drives the face.
+            QueueFullError: More speech waits than `max_queued_s`.
+        """
         self._only_pushed()
         utterance_id = self._queue.push(_finite(pcm), self._now())
         self._pump(len(pcm))
         return utterance_id
 
     def finish(self) -> str | None:
-        """See `LiveSession.finish_utterance`."""
+        """Nothing more comes of the open utterance; its id, None where none is open."""
         utterance_id = self._queue.finish()
         self._pump()
         return utterance_id
@@ -164,19 +168,13 @@ class DrivingVoice:
 
     def _pump(self, fresh: int = 0) -> None:
         if fresh:
-            self._note(fresh)
+            self.rate.add(fresh)
         if self._playing and self._queue.pump(self._now(), self._delay.leads()):
             self._on_samples()
 
     def _only_pushed(self) -> None:
         if self._drive is not Drive.PUSH:
             raise InvalidInputError("drive", self._drive.value, Drive.PUSH.value, "the microphone drives this face")
-
-    def _note(self, samples: int) -> None:
-        now = self._seconds()
-        self._fed.append((now, samples))
-        while self._fed and self._fed[0][0] < now - RATE_WINDOW_S:
-            self._fed.popleft()
 
 
 def _finite(pcm: F32) -> F32:

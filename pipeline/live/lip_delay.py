@@ -87,8 +87,8 @@ class LipDelay:
         wanted = self.needed + self.computing
         change = wanted - microphone.delay
         if not speaking and (change > samples_of_ms(20) or change < -samples_of_ms(100)):
-            microphone.delay = wanted
+            microphone.hear_after(wanted)
         elif change > samples_of_ms(10) and len(self._late) == LATE_TICKS:
             if tick - self._late[0] < self._late_within:
-                microphone.grow(wanted)
+                microphone.hear_after(wanted)
             self._late.clear()

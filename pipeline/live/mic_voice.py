@@ -8,7 +8,7 @@ import numpy as np
 
 from kernels.arrays import F32
 from pipeline.live.grid import samples_of_ms
-from pipeline.live.microphone import Microphone
+from pipeline.live.microphone import PER_SAMPLE, Microphone
 from pipeline.live.speech_queue import Utterance
 from pipeline.session.speech_scan import SpeechScan, SpokenSpan
 
@@ -48,12 +48,11 @@ class MicVoice:
         """Whether speech is on its way."""
         return self._current is not None or bool(self._scan.spans) or self._scan.open
 
-    def feed(self, pcm: F32, now: int) -> None:
-        """Take the next samples, float32 (n,)."""
-        if self._muted_for is None or not self._still_muted(pcm):
-            self._microphone.feed(pcm, now)
-        else:
-            self._microphone.received += len(pcm)
+    def feed(self, samples: F32, place: int, now: int) -> None:
+        """Take the next samples, as `Microphone.feed` does; muted ones are silence."""
+        if self._still_muted(samples):
+            samples, place = samples[:0], place + len(samples)
+        self._microphone.feed(samples, place, now)
 
     def hear(self, start: int, until: int) -> tuple[int, list[Utterance]]:
         """Note that the timeline was played from `start` to `until`; at most one utterance begins or ends.
@@ -89,18 +88,20 @@ class MicVoice:
         self._current = self._span = None
         self._scan.spans.clear()
         self._muted_for = self._quiet_for = 0
+        self._microphone.rest()
         if utterance is None or span is None:
             self._count += 1
             return [Utterance(f"{self._name}-{self._count}")]
         utterance.sent = max(min(position, span.end or position) - span.start, 0)
         return [utterance]
 
-    def _still_muted(self, pcm: F32) -> bool:
-        if self._muted_for is None or not len(pcm):
+    def _still_muted(self, samples: F32) -> bool:
+        if self._muted_for is None or not len(samples):
             return self._muted_for is not None
-        loud = float(np.sqrt(np.mean(np.square(pcm, dtype=np.float64)))) >= self._quiet_rms
-        self._quiet_for = 0 if loud else self._quiet_for + len(pcm)
-        self._muted_for += len(pcm)
+        loud = float(np.sqrt(np.mean(np.square(samples, dtype=np.float64)))) >= self._quiet_rms
+        lasts = len(samples) // PER_SAMPLE
+        self._quiet_for = 0 if loud else self._quiet_for + lasts
+        self._muted_for += lasts
         if self._quiet_for < QUIET_AFTER_CUT and self._muted_for < LONGEST_MUTE:
             return True
         self._muted_for = None

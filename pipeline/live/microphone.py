@@ -1,8 +1,8 @@
-"""From a microphone onto the timeline: a fixed delay after arrival, so that the lips have time, and never more.
+"""From a client's microphone onto the timeline: read at the pace of the media clock, a fixed delay after arrival, and never more.
 
-Clocks drift and networks stumble. The lead of the samples over the media clock is watched over windows of half a second: when
-even the best packet came late, silence is put in; when even the worst came early, the surplus is dropped, in a quiet moment where
-there is one. What the stages see is always consecutive.
+A sound card is a little off: it is read faster or slower (`pipeline.live.drift`), however long the session lasts. Three things are
+no drift, and there the voice jumps: the delay changes, the media clock stood still, or more came than can have been spoken. Silence
+is put in at once, surplus is left out in a quiet moment where there is one. What the stages see is always consecutive.
 """
 
 from __future__ import annotations
@@ -12,91 +12,119 @@ from typing import Final
 import numpy as np
 
 from kernels.arrays import F32
+from pipeline.live.contracts import MICROPHONE_RATE_HZ
+from pipeline.live.drift import DriftControl, FractionalResampler
 from pipeline.live.grid import samples_of_ms
 from pipeline.live.timeline import Timeline
+from pipeline.media.resample import StreamingResampler
+from pipeline.types import SAMPLE_RATE_HZ
 
-WINDOW: Final = samples_of_ms(500)
-TOLERANCE: Final = samples_of_ms(40)
-"""A lead that is wrong by less is left alone."""
 SURPLUS_LIMIT: Final = samples_of_ms(200)
 """More than this is dropped at once, also while somebody speaks."""
-LONGEST_GAP: Final = samples_of_ms(1000)
+LONGEST_HOLE: Final = samples_of_ms(1000)
 """After a longer one the microphone was off, not late."""
+PER_SAMPLE: Final = MICROPHONE_RATE_HZ // SAMPLE_RATE_HZ
 _RAMP: Final = np.linspace(0.0, 1.0, samples_of_ms(2.5), endpoint=False, dtype=np.float32)
 
 
 class Microphone:
-    """One session's.
+    """Lays the voice of one client on the timeline.
 
     Args:
         timeline: Where the samples go.
-        delay: Samples between arrival and being heard.
+        delay: Samples at 16 kHz between arrival and being heard.
         quiet_rms: A block below this RMS may be dropped.
 
     Attributes:
-        received: Samples that came in.
-        inserted: Samples of silence put in because input was late.
-        dropped: Samples left out because input was early.
+        delay: Samples at 16 kHz between arrival and being heard; see `hear_after`.
+        inserted: Samples of silence put in because the voice is to be heard later, or was laid down too late.
+        dropped: Samples left out because they were early.
     """
 
     def __init__(self, timeline: Timeline, delay: int, quiet_rms: float) -> None:
         self._timeline = timeline
         self._quiet_rms = quiet_rms
-        self._window_start = 0
-        self._lowest = self._highest = 0
-        self._fresh = True
-        self._surplus = self._shortage = 0
+        self._place: int | None = None
         self._ramp = False
+        self._begin_anew()
+        self._rests = True
         self.delay = delay
-        self.received = self.inserted = self.dropped = 0
+        self.inserted = self.dropped = 0
 
-    def feed(self, pcm: F32, now: int) -> None:
-        """Take the next samples, float32 (n,), at position `now` of the media clock."""
-        self.received += len(pcm)
-        pcm = self._trimmed(pcm, now)
-        if not len(pcm):
-            return
-        end = self._timeline.end
-        start = end + self._shortage
-        if end <= now:  # what was to be heard now is not here: begin anew
-            start = now + self.delay
-            self._fresh = True
-        if 0 < start - end < LONGEST_GAP and end > 0:
-            self.inserted += start - end
-        self._shortage = 0
-        if self._ramp or start > end:
-            pcm = pcm.copy()
-            ramp = _RAMP[: len(pcm)]
-            pcm[: len(ramp)] *= ramp
-            self._ramp = False
-        self._timeline.write(start, pcm)
-        self._watch(self._timeline.end - now - self.delay, now)
+    @property
+    def drift_ppm(self) -> float:
+        """Correction in force; positive where the client's clock runs fast."""
+        return self._drift.ppm
 
-    def grow(self, delay: int) -> None:
-        """Hear samples later from now on, also in the middle of a word."""
-        self._shortage += max(delay - self.delay, 0)
-        self.delay = max(delay, self.delay)
-        self._fresh = True
+    def feed(self, samples: F32, place: int, now: int) -> None:
+        """Take the next samples.
+
+        Args:
+            samples: float32 (n,), 48 kHz; none where nothing was heard up to `place`.
+            place: Position of the first one on the client's clock; what lies between it and the last one is silence.
+            now: Position of the media clock in samples.
+        """
+        hole = 0 if self._place is None else max(place - self._place, 0)
+        self._place = place + len(samples)
+        self._rests = self._rests or self._timeline.end <= now  # what was to be heard now is not here
+        if not self._rests:
+            silence = np.zeros(min(hole, LONGEST_HOLE * PER_SAMPLE), np.float32)
+            pcm = self._trimmed(self._read(np.concatenate([silence, samples])), now)
+            self._lay(self._timeline.end + self._shortage(), pcm)
+        elif len(samples):
+            self._begin_anew()
+            self._lay(max(now + self.delay, self._timeline.end), self._read(samples))
+        if len(samples):
+            self._drift.see(self._timeline.end - len(samples) // PER_SAMPLE - now - self.delay, now)
+            self._stretch.step = self._drift.step
+
+    def hear_after(self, delay: int) -> None:
+        """Hear samples `delay` after they arrive: later at once, also in the middle of a word; sooner from a quiet moment on."""
+        self._drift.change_jump(self.delay - delay)
+        self.delay = delay
+
+    def rest(self) -> None:
+        """What was to be heard was cut off: nothing is laid down until samples come, and their delay is the whole one."""
+        self._rests = True
+
+    def _begin_anew(self) -> None:
+        self._rests = False
+        self._drift = DriftControl()
+        self._stretch = FractionalResampler()
+        self._resampler = StreamingResampler(SAMPLE_RATE_HZ)
+
+    def _read(self, samples: F32) -> F32:
+        """At the media clock's pace, float32 (m,), 16 kHz."""
+        return self._resampler.push(self._stretch.push(samples), MICROPHONE_RATE_HZ)[:, 0]
 
     def _trimmed(self, pcm: F32, now: int) -> F32:
         """The samples that are kept; the first of a block go where there are too many."""
         over = self._timeline.end + len(pcm) - now - self.delay - SURPLUS_LIMIT
         quiet = float(np.sqrt(np.mean(np.square(pcm, dtype=np.float64)))) < self._quiet_rms if len(pcm) else True
-        drop = min(max(over, self._surplus if quiet else 0), len(pcm))
+        drop = min(max(over, self._drift.jump if quiet else 0), len(pcm))
         if drop <= 0:
             return pcm
         self.dropped += drop
-        self._surplus = max(self._surplus - drop, 0)
-        self._fresh = self._ramp = True
+        self._drift.change_jump(-min(drop, max(self._drift.jump, 0)))
+        self._ramp = True
         return pcm[drop:]
 
-    def _watch(self, lead_error: int, now: int) -> None:
-        if self._fresh:
-            self._window_start, self._lowest, self._highest, self._fresh = now, lead_error, lead_error, False
+    def _shortage(self) -> int:
+        """Samples of silence that go in now."""
+        late = max(-self._drift.jump, 0)
+        if late:
+            self._drift.change_jump(late)
+        return late
+
+    def _lay(self, start: int, pcm: F32) -> None:
+        if not len(pcm):
             return
-        self._lowest, self._highest = min(self._lowest, lead_error), max(self._highest, lead_error)
-        if now - self._window_start < WINDOW:
-            return
-        self._surplus = self._lowest if self._lowest > TOLERANCE else 0
-        self._shortage = -self._highest if self._highest < -TOLERANCE else 0
-        self._fresh = True
+        gap = start - self._timeline.end
+        if 0 < gap < LONGEST_HOLE and self._timeline.end > 0:
+            self.inserted += gap
+        if self._ramp or gap > 0:
+            pcm = pcm.copy()
+            ramp = _RAMP[: len(pcm)]
+            pcm[: len(ramp)] *= ramp
+            self._ramp = False
+        self._timeline.write(start, pcm)

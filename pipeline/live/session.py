@@ -15,8 +15,9 @@ from kernels.errors import LiveAnchorError
 from pipeline.config import SessionSettings
 from pipeline.live.contracts import Drive, EndReason, LiveClock, LiveSink, LiveState, VideoTick
 from pipeline.live.deadlines import Deadlines
-from pipeline.live.driving_voice import RATE_WINDOW_S, DrivingVoice
+from pipeline.live.driving_voice import DrivingVoice
 from pipeline.live.idle_loop import IdleLoops
+from pipeline.live.input_rate import RATE_WINDOW_S
 from pipeline.live.lifetime import Lifetime
 from pipeline.live.lip_delay import LipDelay
 from pipeline.live.performer import Performer
@@ -56,6 +57,9 @@ class LiveSession:
         clock: Time.
         behaviour: `behaviour_of(avatar)` where it is at hand.
 
+    Attributes:
+        voice: The voice that drives the face; pushed speech is given to it.
+
     Raises:
         InvalidInputError: A frame rate that live sessions cannot have.
     """
@@ -84,7 +88,7 @@ class LiveSession:
         timeline = Timeline()
         scan = SpeechScan(timeline, picture.silence)
         self._delay = LipDelay(self._stages, settings, self._grid)
-        self._voice = DrivingVoice(
+        self.voice = DrivingVoice(
             drive,
             timeline,
             scan,
@@ -101,7 +105,7 @@ class LiveSession:
         self._shelf = PictureShelf(
             self._stages, avatar.avatar_id, picture, chunk_frames, self._grid, self._now, self._wake
         )
-        deadlines = Deadlines(self._stages, self._delay.cadence, timeline, lambda: self._voice.more_may_come, self._now)
+        deadlines = Deadlines(self._stages, self._delay.cadence, timeline, lambda: self.voice.more_may_come, self._now)
         opening = Opening(behaviour, self._stages, seed, hop)
         self._performer = Performer(self._stages, self._loop, opening, timeline, scan, self._shelf, deadlines)
         self._speaking = SpeakingState(session_id, sink.event, lambda: self._grid.pts_s(self._tick_number))
@@ -133,7 +137,7 @@ class LiveSession:
     @property
     def waiting_s(self) -> float:
         """Seconds of speech that wait to be heard."""
-        return self._voice.waiting / SAMPLE_RATE_HZ
+        return self.voice.waiting / SAMPLE_RATE_HZ
 
     async def run(self) -> EndReason:
         """Live until the end; cancelling it ends the session, too. Nothing of the session is left afterwards."""
@@ -159,46 +163,23 @@ class LiveSession:
         """End the session; the first reason counts."""
         self._life.end(reason)
 
-    def feed(self, pcm: F32) -> None:
-        """Microphone samples, float32 (n,), 16 kHz, consecutive; left out unless the microphone drives the face and plays."""
+    def feed(self, samples: F32, place: int) -> None:
+        """Take samples of the microphone; they are left out unless it drives the face and the session plays.
+
+        Args:
+            samples: float32 (n,), 48 kHz; none where nothing was heard up to `place`.
+            place: Position of the first one on the client's clock; what lies between it and the last one is silence.
+        """
         if self._life.reason is None:
-            self._voice.feed(pcm, self._tick_number)
-
-    def speak(self, pcm: F32) -> str:
-        """Queue one utterance, float32 (n,), 16 kHz mono.
-
-        Returns:
-            Its id.
-
-        Raises:
-            InvalidInputError: No samples, or a microphone drives the face.
-            QueueFullError: More speech waits than `max_queued_speech_s`.
-        """
-        return self._voice.speak(pcm)
-
-    def push(self, pcm: F32) -> str:
-        """Add to the open utterance, or begin one, float32 (n,), 16 kHz mono, any length.
-
-        Returns:
-            The utterance's id.
-
-        Raises:
-            InvalidInputError: A microphone drives the face.
-            QueueFullError: More speech waits than `max_queued_speech_s`.
-        """
-        return self._voice.push(pcm)
-
-    def finish_utterance(self) -> str | None:
-        """Nothing more comes of the open utterance; its id, None where none is open."""
-        return self._voice.finish()
+            self.voice.feed(samples, place, self._tick_number)
 
     def interrupt(self) -> Interruption:
         """Stop speaking now: sound ends with the next tick, what waits is dropped. Where nobody speaks, nothing happens."""
         speaking = self._speaking
-        if not self._voice.pending or self._life.reason is not None or speaking.state is LiveState.ENDED:
+        if not self.voice.pending or self._life.reason is not None or speaking.state is LiveState.ENDED:
             return Interruption(0.0, None, speaking.epoch)
         speaking.epoch += 1
-        cut = self._voice.cut(self._tick_number * self._grid.samples_per_tick)
+        cut = self.voice.cut(self._tick_number * self._grid.samples_per_tick)
         self._performer.interrupt(speaking.epoch, self._tick_number)
         speaking.interrupted(cut)
         return Interruption(cut[0].sent / SAMPLE_RATE_HZ, cut[0].utterance_id, speaking.epoch)
@@ -207,7 +188,8 @@ class LiveSession:
         """Numbers of now."""
         now = self._clock.now()
         percentiles = self._stages.times.percentiles_ms()
-        ticks, parts = self._tick_times, self._voice.delay_parts_ms
+        ticks, microphone = self._tick_times, self.voice.microphone
+        parts = self._delay.parts_ms(microphone if self._drive is Drive.MIC else None)
         return LiveStats(
             session_id=self.session_id,
             state=self._speaking.state.value,
@@ -215,7 +197,7 @@ class LiveSession:
             avatar_id=self._avatar.avatar_id,
             epoch=self._speaking.epoch,
             fps=self._grid.fps,
-            fps_in=self._voice.frames_per_second,
+            fps_in=self.voice.rate.frames_per_second,
             fps_out=(len(ticks) - 1) / (ticks[-1] - ticks[0]) if len(ticks) > 1 and ticks[-1] > ticks[0] else 0.0,
             av_offset_ms=self._av_offset_ms,
             delay_ms=sum(parts.values()),
@@ -232,8 +214,9 @@ class LiveSession:
             frames=self._tick_number,
             frames_repeated=self._repeated,
             frames_dropped=self._shelf.dropped,
-            input_inserted_ms=1000 * self._voice.microphone.inserted / SAMPLE_RATE_HZ,
-            input_dropped_ms=1000 * self._voice.microphone.dropped / SAMPLE_RATE_HZ,
+            input_inserted_ms=1000 * microphone.inserted / SAMPLE_RATE_HZ,
+            input_dropped_ms=1000 * microphone.dropped / SAMPLE_RATE_HZ,
+            input_drift_ppm=microphone.drift_ppm,
             speaking=self._speaking.state is LiveState.SPEAKING,
             utterances=self._speaking.utterances,
             interruptions=self._speaking.epoch,
@@ -251,7 +234,7 @@ class LiveSession:
 
     async def _play(self) -> None:
         start = self._start = self._clock.now()
-        self._voice.begin()
+        self.voice.begin()
         self._speaking.state = LiveState.IDLE
         self._speaking.event("connected")
         while self._life.reason is None:
@@ -273,14 +256,14 @@ class LiveSession:
         shown = None if rect is self._last_rect else rect
         self._last_rect = rect or self._last_rect
         video = VideoTick(tick, self._grid.pts_s(tick), shown, late)
-        voice, heard, over = self._voice.hear(tick * self._grid.samples_per_tick, self._grid.samples_per_tick)
+        voice, heard, over = self.voice.hear(tick * self._grid.samples_per_tick, self._grid.samples_per_tick)
         if heard or self._speaking.state is LiveState.SPEAKING:
             self._last_speech = voice.pts_samples + len(voice.pcm)
         self._sink.video(video)
         self._sink.voice(voice)
         self._av_offset_ms = 1000 * (video.pts_s - voice.pts_samples / SAMPLE_RATE_HZ)
-        self._speaking.heard(over, self._voice.current)
-        self._voice.go_on()
+        self._speaking.heard(over, self.voice.current)
+        self.voice.go_on()
 
     def _watch_over(self) -> None:
         """Ends that come by themselves."""

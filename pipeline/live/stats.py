@@ -31,7 +31,7 @@ class LiveStats:
         avatar_id: Id of the avatar whose face is shown.
         epoch: Number of interruptions so far.
         fps: Pictures per second that it promises.
-        fps_in: Frames of voice per second that came in over the last two seconds, 25 for a live microphone.
+        fps_in: Frames of voice per second that came in over the last two seconds, 25 for a microphone without holes.
         fps_out: Ticks per second over the last two seconds.
         av_offset_ms: Picture time less voice time of the last tick.
         delay_ms: Time from a sample's arrival until it is heard.
@@ -47,6 +47,7 @@ class LiveStats:
         frames_dropped: Number of pictures that came too late, or were not drawn because they would have come too late.
         input_inserted_ms: Silence put into the microphone's samples because they were late.
         input_dropped_ms: Microphone samples left out because there were too many.
+        input_drift_ppm: How much faster the microphone is read, because its clock runs fast; below 0 where it runs slow.
         speaking: Whether the face speaks now.
         utterances: Number of utterances that began.
         interruptions: Number of interruptions that cut something.
@@ -74,6 +75,7 @@ class LiveStats:
     frames_dropped: int = 0
     input_inserted_ms: float = 0.0
     input_dropped_ms: float = 0.0
+    input_drift_ppm: float = 0.0
     speaking: bool = False
     utterances: int = 0
     interruptions: int = 0

@@ -22,13 +22,13 @@ from pipeline.webrtc.event_channel import LABEL, EventChannel
 from pipeline.webrtc.h264_formats import H264Format
 from pipeline.webrtc.helpers import Helpers
 from pipeline.webrtc.hub import LiveHub
-from pipeline.webrtc.microphone import Microphone
 from pipeline.webrtc.offer_text import MAX_CANDIDATES, usable_candidate
 from pipeline.webrtc.packets import EncodedUnit, MediaKind
 from pipeline.webrtc.peer_stats import PeerStats, SendLags, SendRate
 from pipeline.webrtc.rtc_patches import SenderEvents, SenderHook
 from pipeline.webrtc.sdp import OfferedMedia, TrickledCandidate
 from pipeline.webrtc.tracks import PacketTrack
+from pipeline.webrtc.voice_receiver import VoiceReceiver
 
 MICROPHONE_TICK_S = 0.04
 OWN_CHANNEL_AFTER_S = 1.0
@@ -53,7 +53,7 @@ class LivePeer:
         rtc: Addresses, ports, servers.
         connect_timeout_s: ICE and DTLS must be done in this time after the answer.
         microphone: Whether the client's voice is taken.
-        on_microphone: Gets float32 (n,), mono, 16 kHz, and the position of its first sample since the first packet.
+        on_microphone: Gets float32 (n,), mono, 48 kHz, and the place of its first sample; see `VoiceReceiver`.
         on_connected: Called once.
         on_ended: Called once when the connection ended other than by `close`; everything is freed by then.
         on_message: Gets every JSON object from the data channel.
@@ -91,9 +91,9 @@ class LivePeer:
         self._hooks: dict[MediaKind, SenderHook] = {}
         self._sent = SendRate(clock)
         self._lags = SendLags(clock)
-        self._microphone: Microphone | None = None
+        self._microphone: VoiceReceiver | None = None
         if microphone and on_microphone is not None:
-            self._microphone = Microphone(on_microphone, clock)
+            self._microphone = VoiceReceiver(on_microphone, clock)
         self._answered_at: float | None = None
         self._connected_after_s: float | None = None
         self._first_picture_after_s: float | None = None

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
-from pipeline.webrtc.microphone import MicrophoneStats
 from pipeline.webrtc.packets import CLOCK_HZ, MediaKind
+from pipeline.webrtc.voice_receiver import VoiceReceiverStats
 
 WINDOW_S = 1.0
 KEPT_LAGS = 64
@@ -54,7 +54,7 @@ class PeerStats:
     units_dropped: int
     connected_after_s: float | None
     first_picture_after_s: float | None
-    microphone: MicrophoneStats | None
+    microphone: VoiceReceiverStats | None
     send_offset_ms: float | None
 
 

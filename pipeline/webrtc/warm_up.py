@@ -13,9 +13,9 @@ from pipeline.media.encoder import VideoFormat
 from pipeline.media.encoder_select import EncoderSelector, default_selector
 from pipeline.types import Nv12Canvas
 from pipeline.webrtc.live_video import LiveVideo
-from pipeline.webrtc.microphone import Microphone
 from pipeline.webrtc.rtc_patches import apply_patches
 from pipeline.webrtc.voice_encoder import FRAME_SAMPLES, VoiceEncoder
+from pipeline.webrtc.voice_receiver import VoiceReceiver
 
 SIDE = 128
 KBPS = 500
@@ -46,6 +46,5 @@ def _media(encoder: EncoderSettings, selector: EncoderSelector) -> str:
     name = video.codec_name
     video.close()
     units = VoiceEncoder().encode(np.zeros(FRAME_SAMPLES, np.float32), 0)
-    microphone = Microphone(lambda pcm, position: None, time.monotonic)
-    microphone.packet(0, 0, units[0].payloads[0])
+    VoiceReceiver(lambda samples, place: None, time.monotonic).packet(0, 0, units[0].payloads[0])
     return name

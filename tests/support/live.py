@@ -14,10 +14,11 @@ from engines.motion_layout import EXP, MOTION_DIM
 from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.config import SessionSettings, SilenceSettings
-from pipeline.live.contracts import Drive, EndReason, LiveEvent, VideoTick, VoiceTick
+from pipeline.live.contracts import MICROPHONE_RATE_HZ, Drive, EndReason, LiveEvent, VideoTick, VoiceTick
 from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.session import LiveSession
 from pipeline.live.settings import LiveSettings
+from pipeline.media.resample import resample
 from pipeline.mini.motion_diffusion import MotionCarry
 from pipeline.stage_meter import StageMeter
 from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
@@ -220,6 +221,12 @@ def tone(seconds: float, amplitude: float = 0.3) -> F32:
     return wave
 
 
+def heard_at_48_khz(pcm: F32) -> F32:
+    """16 kHz samples as a transport hands them over, three for each."""
+    samples = resample(pcm[:, None], 16_000, MICROPHONE_RATE_HZ)[:, 0]
+    return np.pad(samples, (0, max(3 * len(pcm) - len(samples), 0)))[: 3 * len(pcm)]
+
+
 @dataclass
 class Stage:
     """A session that runs, and what surrounds it."""
@@ -230,14 +237,21 @@ class Stage:
     sink: RecordingSink
     session: LiveSession
     task: asyncio.Task[EndReason]
+    place: int = 0
 
     async def speak_into_microphone(self, pcm: F32, block: int = 320) -> None:
-        """Feed blocks at the speed of sound."""
+        """Feed 16 kHz samples in blocks at the speed of sound."""
+        samples = heard_at_48_khz(pcm)
         for start in range(0, len(pcm), block):
-            piece = pcm[start : start + block]
-            await self.clock.advance(len(piece) / 16_000)
-            self.session.feed(piece)
+            piece = samples[3 * start : 3 * (start + block)]
+            await self.clock.advance(len(piece) / MICROPHONE_RATE_HZ)
+            self.hand_over(piece)
             await settle()
+
+    def hand_over(self, samples: F32) -> None:
+        """Feed 48 kHz samples that follow on what came last."""
+        self.session.feed(samples, self.place)
+        self.place += len(samples)
 
 
 @asynccontextmanager

@@ -177,7 +177,7 @@ def test_a_live_session_speaks_with_it() -> None:
         async with asyncio.timeout(120):
             await sink.until(lambda: len(sink.videos) >= 5)
             assert not meter.calls["audio_features"], "an idle bar costs no network"
-            session.speak(voice()[16_000:32_000])
+            session.voice.speak(voice()[16_000:32_000])
             await sink.until(lambda: bool(sink.named("speaking_finished")))
             told = len(sink.videos)
             await sink.until(lambda: len(sink.videos) >= told + 25)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipeline.live.contracts import Drive, LiveState
-from tests.support.live import FakeClock, LiveFakeStages, Stage, live, spoken_frame, tone
+from tests.support.live import FakeClock, LiveFakeStages, Stage, heard_at_48_khz, live, spoken_frame, tone
 
 STAGES = ("audio_features", "motion_diffusion", "renderer")
 
@@ -69,13 +69,13 @@ def test_a_pushed_session_survives_anything(seed: int, fps: int) -> None:
                 kind = rng.integers(8)
                 heal(stage, rng)
                 if kind < 2:
-                    accepted.add(session.speak(tone(rng.uniform(0.01, 1.5))))
+                    accepted.add(session.voice.speak(tone(rng.uniform(0.01, 1.5))))
                 elif kind < 4:
                     for _ in range(rng.integers(1, 12)):
-                        accepted.add(session.push(tone(rng.uniform(0.005, 0.2))))
+                        accepted.add(session.voice.push(tone(rng.uniform(0.005, 0.2))))
                         await clock.advance(rng.uniform(0.0, 0.15))
                 elif kind == 4:
-                    session.finish_utterance()
+                    session.voice.finish()
                 elif kind == 5:
                     before = session.epoch
                     answer = session.interrupt()
@@ -86,7 +86,7 @@ def test_a_pushed_session_survives_anything(seed: int, fps: int) -> None:
                 assert not stage.task.done(), stage.sink.named("error")
             stage.stages.broken.clear()
             stage.stages.latency_s.clear()
-            session.finish_utterance()
+            session.voice.finish()
             await clock.advance(20.0)
             check(stage, fps)
             assert session.state is LiveState.IDLE and stage.stages.in_flight == 0
@@ -94,7 +94,7 @@ def test_a_pushed_session_survives_anything(seed: int, fps: int) -> None:
             whole = [e.position_s or 0.0 for e in stage.sink.named("speaking_finished")]
             assert sum(whole) == pytest.approx(np.count_nonzero(stage.sink.heard()) / 16_000, abs=0.02)
             videos = len(stage.sink.videos)
-            session.speak(tone(2.0))
+            session.voice.speak(tone(2.0))
             await clock.advance(4.0)
             assert sum(spoken_frame(t) is not None for t in stage.sink.videos[videos:]) >= 50 * fps // 25
 
@@ -120,7 +120,7 @@ def test_a_microphone_session_survives_anything(seed: int) -> None:
                     session.interrupt()
                 elif kind == 5:  # the network pauses and then everything comes at once
                     await clock.advance(seconds)
-                    session.feed(tone(seconds * rng.uniform(0.0, 1.5)))
+                    stage.hand_over(heard_at_48_khz(tone(seconds * rng.uniform(0.0, 1.5))))
                 else:
                     await disturb(stage, rng)
                 assert not stage.task.done(), stage.sink.named("error")

@@ -62,7 +62,7 @@ def test_a_stall_recovers_within_a_second(drive: Drive, name: str, stall_s: floa
         async with live(drive, stages=stages) as stage:
             await clock.advance(1.0)
             if drive is Drive.PUSH:
-                stage.session.speak(tone(9.0))
+                stage.session.voice.speak(tone(9.0))
             await talk(stage, drive, 2.0)
             stages.stalled_until[name] = clock.now() + stall_s
             begin = len(stage.sink.videos)
@@ -90,7 +90,7 @@ def test_errors_hold_the_picture_for_a_second_at_most_and_speech_returns(name: s
     async def scene() -> None:
         clock = FakeClock()
         async with live(stages=LiveFakeStages(clock)) as stage:
-            stage.session.speak(tone(12.0))
+            stage.session.voice.speak(tone(12.0))
             await clock.advance(2.0)
             stage.stages.broken.add(name)
             broken = len(stage.sink.videos)
@@ -115,7 +115,7 @@ def test_a_stage_that_stays_dead_ends_the_session(name: str) -> None:
     async def scene() -> None:
         clock = FakeClock()
         async with live(stages=LiveFakeStages(clock)) as stage:
-            stage.session.speak(tone(60.0))
+            stage.session.voice.speak(tone(60.0))
             await clock.advance(2.0)
             stage.stages.broken.add(name)
             await clock.advance(28.0)
@@ -135,7 +135,7 @@ def test_a_stage_that_never_answers_is_given_up_and_asked_again(name: str) -> No
         clock = FakeClock()
         stages = LiveFakeStages(clock)
         async with live(stages=stages, settings=LiveSettings(stage_call_s=1.0)) as stage:
-            stage.session.speak(tone(60.0))
+            stage.session.voice.speak(tone(60.0))
             await clock.advance(2.0)
             stages.stalled_until[name] = clock.now() + 1000
             await clock.advance(3.0)
@@ -156,15 +156,15 @@ def test_failures_of_the_past_do_not_end_a_session_that_idles() -> None:
         clock = FakeClock()
         async with live(stages=LiveFakeStages(clock)) as stage:
             stage.stages.broken.add("renderer")
-            stage.session.speak(tone(1.0))
+            stage.session.voice.speak(tone(1.0))
             await clock.advance(60.0)
             assert not stage.task.done()
-            stage.session.speak(tone(1.0))
+            stage.session.voice.speak(tone(1.0))
             await clock.advance(5.0)
             assert not stage.task.done(), "two short failures far apart"
             stage.stages.broken.clear()
             begin = len(stage.sink.videos)
-            stage.session.speak(tone(2.0))
+            stage.session.voice.speak(tone(2.0))
             await clock.advance(3.0)
             assert len([i for i in fresh(stage.sink.videos) if i >= begin]) >= 50
 
@@ -188,7 +188,7 @@ def test_a_renderer_that_is_too_slow_drops_frames_instead_of_sliding() -> None:
                 await super()._take_time(stage)
 
         async with live(stages=Slow(clock)) as stage:
-            stage.session.speak(tone(20.0))
+            stage.session.voice.speak(tone(20.0))
             await clock.advance(20.0)
             shown = fresh(stage.sink.videos)
             assert len(shown) > 0.8 * 490, "most frames come, each at its own time"
@@ -207,7 +207,7 @@ def test_a_loop_that_cannot_be_drawn_hurts_nobody_and_is_tried_again() -> None:
             stage.loop_stages.broken.add("renderer")
             stage.session.connected()
             await stage.clock.advance(2.0)
-            stage.session.speak(tone(1.0))
+            stage.session.voice.speak(tone(1.0))
             await stage.clock.advance(3.0)
             assert len(stage.sink.named("speaking_finished")) == 1 and not stage.task.done()
             assert any(spoken_frame(tick) for tick in stage.sink.videos)
@@ -225,7 +225,7 @@ def test_a_sink_sees_every_tick_while_stages_fail() -> None:
         clock = FakeClock()
         stages = LiveFakeStages(clock, broken={"motion_diffusion"})
         async with live(stages=stages) as stage:
-            stage.session.speak(tone(3.0))
+            stage.session.voice.speak(tone(3.0))
             await clock.advance(4.0)
             assert len(stage.sink.videos) == len(stage.sink.voices) == 101
             heard = stage.sink.heard()
@@ -238,7 +238,7 @@ def test_speech_that_was_never_seen_leaves_no_trace() -> None:
     async def scene() -> None:
         clock = FakeClock()
         async with live(stages=LiveFakeStages(clock)) as stage:
-            stage.session.speak(tone(4.0))
+            stage.session.voice.speak(tone(4.0))
             await clock.advance(1.0)
             stage.stages.broken.add("renderer")
             await clock.advance(2.9)

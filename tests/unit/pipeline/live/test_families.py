@@ -58,7 +58,7 @@ def test_fifty_frames_made_of_pictures_are_consecutive(drive: Drive) -> None:
         async with live(drive, 50, stages=stages) as stage:
             await clock.advance(1.0)
             if drive is Drive.PUSH:
-                stage.session.speak(tone(2.0))
+                stage.session.voice.speak(tone(2.0))
                 await clock.advance(4.0)
             else:
                 await stage.speak_into_microphone(tone(2.0))
@@ -85,7 +85,7 @@ def test_an_interruption_never_blends_across_itself() -> None:
         clock = FakeClock()
         stages = NeuralStages(clock, NEURAL, {"rife": 0.03})
         async with live(fps=50, stages=stages) as stage:
-            stage.session.speak(tone(3.0))
+            stage.session.voice.speak(tone(3.0))
             await clock.advance(1.0)
             ticks = len(stage.sink.videos)
             stage.session.interrupt()
@@ -103,7 +103,7 @@ def test_the_set_up_is_done_once_before_anybody_speaks() -> None:
         async with live(stages=stages) as stage:
             await clock.advance(5.0)
             assert stage.session.stats().stage_calls == {"motion_diffusion": 1} and stages.hops == [0]
-            stage.session.speak(tone(0.5))
+            stage.session.voice.speak(tone(0.5))
             await clock.advance(3.0)
             assert stages.hops.count(0) == 1
 
@@ -117,7 +117,7 @@ def test_a_set_up_that_fails_is_left_to_the_first_speech() -> None:
         async with live(stages=stages) as stage:
             await clock.advance(1.0)
             stages.broken.clear()
-            stage.session.speak(tone(0.5))
+            stage.session.voice.speak(tone(0.5))
             await clock.advance(2.0)
             assert len(stage.sink.named("speaking_finished")) == 1
             assert any(spoken_frame(tick) for tick in stage.sink.videos)

@@ -23,7 +23,7 @@ def test_sound_ends_with_the_next_tick_and_the_position_is_exact(fps: int, after
     async def scene() -> None:
         async with live(fps=fps) as stage:
             await stage.clock.advance(1.0)
-            utterance = stage.session.speak(tone(3.0) + 0.01)
+            utterance = stage.session.voice.speak(tone(3.0) + 0.01)
             await stage.clock.advance(after)
             ticks = len(stage.sink.voices)
             answer = stage.session.interrupt()
@@ -55,7 +55,7 @@ def test_the_mouth_is_held_for_some_frames_and_then_fades_into_the_loop(fps: int
         stages = LiveFakeStages(clock, latency_s={"renderer": 0.03, "motion_diffusion": 0.01})
         async with live(fps=fps, stages=stages) as stage:
             await clock.advance(1.0)
-            stage.session.speak(tone(3.0))
+            stage.session.voice.speak(tone(3.0))
             await clock.advance(1.0)
             ticks = len(stage.sink.videos)
             last = spoken_frame(stage.sink.videos[-1])
@@ -80,7 +80,7 @@ def test_what_is_in_work_is_cancelled_and_queued_speech_is_gone() -> None:
         clock = FakeClock()
         stages = LiveFakeStages(clock, latency_s={"motion_diffusion": 0.05, "renderer": 0.2})
         async with live(stages=stages) as stage:
-            ids = [stage.session.speak(tone(2.0)) for _ in range(5)]
+            ids = [stage.session.voice.speak(tone(2.0)) for _ in range(5)]
             await clock.advance(1.0)
             assert stages.in_flight
             first = stage.session.interrupt()
@@ -107,7 +107,7 @@ def test_before_the_first_sound_nothing_is_heard_at_all(after: float) -> None:
         stages = LiveFakeStages(clock, latency_s={"motion_diffusion": 0.02, "renderer": 0.02})
         async with live(stages=stages) as stage:
             await clock.advance(1.0)
-            utterance = stage.session.speak(tone(2.0))
+            utterance = stage.session.voice.speak(tone(2.0))
             await clock.advance(after)
             answer = stage.session.interrupt()
             assert (answer.position_s, answer.utterance_id, answer.epoch) == (0.0, utterance, 1)
@@ -126,13 +126,13 @@ def test_new_speech_right_after_an_interruption_is_whole(pause: float) -> None:
     async def scene() -> None:
         async with live() as stage:
             await stage.clock.advance(1.0)
-            stage.session.speak(tone(3.0))
+            stage.session.voice.speak(tone(3.0))
             await stage.clock.advance(1.0)
             stage.session.interrupt()
             await stage.clock.advance(pause)
             before = len(stage.sink.heard())
             pcm = 0.2 * np.sign(tone(1.0) + 0.001).astype(np.float32)
-            utterance = stage.session.speak(pcm)
+            utterance = stage.session.voice.speak(pcm)
             await stage.clock.advance(3.0)
             heard = stage.sink.heard()[before + 640 :]
             loud = np.flatnonzero(heard)
@@ -152,7 +152,7 @@ def test_interrupting_at_every_tick_of_a_sentence_never_shows_a_stale_picture() 
         stages = LiveFakeStages(clock, latency_s={"motion_diffusion": 0.015, "renderer": 0.025})
         async with live(stages=stages) as stage:
             for step in range(30):
-                stage.session.speak(tone(1.5))
+                stage.session.voice.speak(tone(1.5))
                 await clock.advance(0.11 + 0.04 * step)
                 ticks = len(stage.sink.videos)
                 stage.session.interrupt()

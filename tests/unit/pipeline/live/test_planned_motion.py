@@ -29,7 +29,7 @@ def test_the_hops_of_a_session_are_those_of_a_file(drive: Drive, pauses: tuple[f
             if drive is Drive.MIC:
                 await stage.speak_into_microphone(pcm)
             else:
-                stage.session.speak(pcm)
+                stage.session.voice.speak(pcm)
                 await stage.clock.advance(len(pcm) / 16_000)
             plan = plan_file(stage.sink.heard(), as_a_file(RULES), SilenceSettings())
             shown = len(stage.sink.videos)

@@ -107,9 +107,9 @@ def test_no_state_change_jumps(avatar: Avatar, quick: LiveSettings) -> None:
         await settle()
         session.connected()
         await clock.advance(2.0)
-        session.speak(babble(1.2))
+        session.voice.speak(babble(1.2))
         await clock.advance(2.8)
-        session.speak(babble(3.0))
+        session.voice.speak(babble(3.0))
         await clock.advance(1.4)
         session.interrupt()
         await clock.advance(1.0)
@@ -151,7 +151,7 @@ def test_a_session_in_real_time(avatar: Avatar, quick: LiveSettings) -> None:
             async with asyncio.timeout(200):
                 await sink.until(lambda: len(sink.videos) >= 20)
                 assert meter.calls.total() == drawn, "an idle face costs no stage call"
-                session.speak(babble(0.8))
+                session.voice.speak(babble(0.8))
                 await sink.until(lambda: bool(sink.named("speaking_finished")))
             session.end(EndReason.DELETED)
             assert await task is EndReason.DELETED

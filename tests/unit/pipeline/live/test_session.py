@@ -67,7 +67,7 @@ def test_speech_is_heard_whole_with_its_own_frames_and_idle_returns(fps: int) ->
         async with live(fps=fps) as stage:
             await stage.clock.advance(3.0)
             pcm = tone(2.0) + 0.01
-            utterance = stage.session.speak(pcm)
+            utterance = stage.session.voice.speak(pcm)
             await stage.clock.advance(5.0)
             start, stop = heard_speech(stage.sink.heard())
             np.testing.assert_array_equal(stage.sink.heard()[start:stop], pcm)
@@ -94,7 +94,7 @@ def test_speech_is_heard_whole_with_its_own_frames_and_idle_returns(fps: int) ->
 def test_speech_tells_its_flags_and_costs_calls_only_while_it_lasts() -> None:
     async def scene() -> None:
         async with live() as stage:
-            stage.session.speak(tone(1.0))
+            stage.session.voice.speak(tone(1.0))
             await stage.clock.advance(3.0)
             flagged = [voice for voice in stage.sink.voices if voice.speech]
             assert len(flagged) in (25, 26) and all(voice.pcm.any() for voice in flagged)
@@ -110,7 +110,7 @@ def test_speech_starts_from_the_motion_of_the_loop_that_is_shown() -> None:
     async def scene() -> None:
         async with live() as stage:
             await stage.clock.advance(2.2)
-            stage.session.speak(tone(0.5))
+            stage.session.voice.speak(tone(0.5))
             await stage.clock.advance(1.0)
             carry = stage.stages.carries[0]
             loop = stage.session._loop
@@ -129,7 +129,7 @@ def test_queued_utterances_follow_each_other_and_never_mix() -> None:
                 np.full(9_000 + 77 * i, 0.1 * (i + 1), np.float32) * np.sign(tone(1.0)[: 9_000 + 77 * i])
                 for i in range(3)
             ]
-            ids = [stage.session.speak(part) for part in parts]
+            ids = [stage.session.voice.speak(part) for part in parts]
             await stage.clock.advance(4.0)
             heard = stage.sink.heard()
             start, stop = heard_speech(heard)
@@ -151,9 +151,9 @@ def test_pushed_pieces_of_any_size_are_one_utterance(milliseconds: int) -> None:
             pcm = tone(2.0) + 0.01
             size = milliseconds * 16
             for start in range(0, len(pcm), size):
-                stage.session.push(pcm[start : start + size])
+                stage.session.voice.push(pcm[start : start + size])
                 await stage.clock.advance(milliseconds / 1000)
-            stage.session.finish_utterance()
+            stage.session.voice.finish()
             await stage.clock.advance(2.0)
             start, stop = heard_speech(stage.sink.heard())
             np.testing.assert_array_equal(stage.sink.heard()[start:stop], pcm)
@@ -170,10 +170,10 @@ def test_gaps_inside_an_utterance_do_not_flap() -> None:
     async def scene() -> None:
         async with live() as stage:
             for _ in range(4):
-                stage.session.push(tone(0.4) + 0.01)
+                stage.session.voice.push(tone(0.4) + 0.01)
                 await stage.clock.advance(0.4 + 0.3)
                 assert stage.session.state is LiveState.SPEAKING
-            stage.session.finish_utterance()
+            stage.session.voice.finish()
             await stage.clock.advance(2.0)
             names = [event.name for event in stage.sink.events[1:]]
             assert names == ["speaking_started", "speaking_finished"]
@@ -188,9 +188,9 @@ def test_gaps_inside_an_utterance_do_not_click(gap: float) -> None:
     async def scene() -> None:
         async with live() as stage:
             for number in range(4):
-                stage.session.push(np.full(6413 + 100 * number, 0.3, np.float32))
+                stage.session.voice.push(np.full(6413 + 100 * number, 0.3, np.float32))
                 await stage.clock.advance(0.4 + gap)
-            stage.session.finish_utterance()
+            stage.session.voice.finish()
             await stage.clock.advance(2.0)
             heard = stage.sink.heard()
             steps = np.abs(np.diff(heard))
@@ -204,7 +204,7 @@ def test_gaps_inside_an_utterance_do_not_click(gap: float) -> None:
 def test_an_utterance_that_nobody_finishes_ends_by_itself() -> None:
     async def scene() -> None:
         async with live() as stage:
-            stage.session.push(tone(0.5))
+            stage.session.voice.push(tone(0.5))
             await stage.clock.advance(9.0)
             assert stage.session.stats().state == "speaking"
             await stage.clock.advance(3.0)
@@ -220,11 +220,11 @@ def test_a_file_that_comes_between_the_pieces_of_an_utterance_does_not_tear_it(p
             pieces = [np.full(8000, 0.1 + 0.1 * number, np.float32) for number in range(4)]
             files = [np.full(4800, level, np.float32) for level in (0.6, 0.7)]
             for number, piece in enumerate(pieces):
-                open_id = stage.session.push(piece)
+                open_id = stage.session.voice.push(piece)
                 if number + 1 == pieces_before:
-                    first, second = (stage.session.speak(pcm) for pcm in files)
+                    first, second = (stage.session.voice.speak(pcm) for pcm in files)
                 await stage.clock.advance(0.3)
-            assert stage.session.finish_utterance() == open_id
+            assert stage.session.voice.finish() == open_id
             await stage.clock.advance(6.0)
             begun = [event.utterance_id for event in stage.sink.named("speaking_started")]
             over = [(event.utterance_id, event.position_s) for event in stage.sink.named("speaking_finished")]
@@ -241,8 +241,8 @@ def test_a_file_that_comes_between_the_pieces_of_an_utterance_does_not_tear_it(p
 def test_a_file_behind_an_utterance_that_nobody_finishes_is_heard_after_it() -> None:
     async def scene() -> None:
         async with live() as stage:
-            left = stage.session.push(tone(0.5))
-            file = stage.session.speak(tone(0.4))
+            left = stage.session.voice.push(tone(0.5))
+            file = stage.session.voice.speak(tone(0.4))
             await stage.clock.advance(9.0)
             assert stage.session.stats().utterances == 1 and stage.session.waiting_s == pytest.approx(0.4)
             await stage.clock.advance(4.0)
@@ -254,13 +254,13 @@ def test_a_file_behind_an_utterance_that_nobody_finishes_is_heard_after_it() -> 
 def test_an_interruption_drops_an_open_utterance_and_the_file_behind_it() -> None:
     async def scene() -> None:
         async with live() as stage:
-            stage.session.push(tone(3.0))
-            stage.session.speak(tone(1.0))
+            stage.session.voice.push(tone(3.0))
+            stage.session.voice.speak(tone(1.0))
             await stage.clock.advance(1.0)
             stage.session.interrupt()
             assert stage.session.waiting_s == 0
-            fresh = stage.session.push(tone(0.4))
-            stage.session.finish_utterance()
+            fresh = stage.session.voice.push(tone(0.4))
+            stage.session.voice.finish()
             await stage.clock.advance(3.0)
             assert stage.sink.named("speaking_started")[-1].utterance_id == fresh
 
@@ -271,14 +271,14 @@ def test_too_much_speech_is_refused_and_the_wrong_drive_says_so() -> None:
     async def scene() -> None:
         async with live(settings=LiveSettings(max_queued_speech_s=1.0)) as stage:
             with pytest.raises(QueueFullError, match="at most 1 s"):
-                stage.session.speak(tone(1.5))
-            stage.session.push(tone(0.8))
+                stage.session.voice.speak(tone(1.5))
+            stage.session.voice.push(tone(0.8))
             with pytest.raises(QueueFullError):
-                stage.session.push(tone(0.8))
+                stage.session.voice.push(tone(0.8))
             with pytest.raises(InvalidInputError, match="0 samples"):
-                stage.session.speak(tone(0.0))
+                stage.session.voice.speak(tone(0.0))
         async with live(Drive.MIC) as stage:
-            for refused in (stage.session.speak, stage.session.push):
+            for refused in (stage.session.voice.speak, stage.session.voice.push):
                 with pytest.raises(InvalidInputError, match="microphone"):
                     refused(tone(0.1))
 
@@ -288,9 +288,9 @@ def test_too_much_speech_is_refused_and_the_wrong_drive_says_so() -> None:
 def test_hostile_samples_are_heard_as_silence() -> None:
     async def scene() -> None:
         async with live() as stage:
-            stage.session.speak(np.array([np.nan, np.inf, -np.inf, 0.5] * 1000, np.float32))
-            stage.session.speak(np.zeros(1, np.float32))
-            stage.session.push(np.zeros(0, np.float32))
+            stage.session.voice.speak(np.array([np.nan, np.inf, -np.inf, 0.5] * 1000, np.float32))
+            stage.session.voice.speak(np.zeros(1, np.float32))
+            stage.session.voice.push(np.zeros(0, np.float32))
             await stage.clock.advance(2.0)
             assert np.isfinite(stage.sink.heard()).all() and stage.sink.heard().max() == 0.5
             assert len(stage.sink.named("speaking_finished")) == 2
@@ -321,7 +321,7 @@ def test_sessions_end_by_themselves(settings: LiveSettings, seconds: float, reas
 def test_speech_keeps_a_session_alive() -> None:
     async def scene() -> None:
         async with live(settings=LiveSettings(idle_ttl_s=2.0)) as stage:
-            stage.session.speak(tone(4.0))
+            stage.session.voice.speak(tone(4.0))
             await stage.clock.advance(5.5)
             assert not stage.task.done()
             await stage.clock.advance(1.5)
@@ -333,7 +333,7 @@ def test_speech_keeps_a_session_alive() -> None:
 def test_a_client_that_never_comes_is_given_up() -> None:
     async def scene() -> None:
         async with live(connect=False, settings=LiveSettings(connect_timeout_s=4.0)) as stage:
-            stage.session.speak(tone(0.5))
+            stage.session.voice.speak(tone(0.5))
             await stage.clock.advance(3.9)
             assert not stage.task.done()
             await stage.clock.advance(0.2)
@@ -352,7 +352,7 @@ def test_the_end_frees_everything(when: str, how: str) -> None:
         async with live(connect=when != "connecting", stages=stages) as stage:
             await clock.advance(1.0)
             if when == "speaking":
-                stage.session.speak(tone(3.0))
+                stage.session.voice.speak(tone(3.0))
                 await clock.advance(1.0)
                 assert stages.in_flight
             if how == "end":
@@ -378,7 +378,7 @@ def test_time_does_not_move_picture_and_voice_apart() -> None:
         async with live(settings=LiveSettings(idle_ttl_s=100_000.0, max_duration_s=100_000.0)) as stage:
             for _ in range(3):
                 await stage.clock.advance(300.0)
-                stage.session.speak(tone(1.0))
+                stage.session.voice.speak(tone(1.0))
             await stage.clock.advance(2.0)
             for video, voice in zip(stage.sink.videos, stage.sink.voices, strict=False):
                 assert voice.pts_samples == video.index * 640 and video.pts_s == video.index / 25
@@ -403,7 +403,7 @@ def test_speech_that_waits_for_the_client_is_heard_from_its_beginning() -> None:
     async def scene() -> None:
         async with live(connect=False) as stage:
             pcm = tone(1.0) + 0.01
-            stage.session.speak(pcm)
+            stage.session.voice.speak(pcm)
             await stage.clock.advance(5.0)
             stage.session.connected()
             await stage.clock.advance(2.0)

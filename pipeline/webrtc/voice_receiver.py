@@ -1,4 +1,4 @@
-"""A client's microphone: Opus packets of a network and of a foreign clock in, 16 kHz that keeps our time out."""
+"""A client's voice: Opus packets of a network in, samples and their places on the client's clock out."""
 
 from __future__ import annotations
 
@@ -8,29 +8,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.arrays import F32
-from pipeline.media.resample import StreamingResampler
-from pipeline.types import SAMPLE_RATE_HZ
-from pipeline.webrtc.drift import MAX_PPM, DriftControl, FractionalResampler
 from pipeline.webrtc.jitter_buffer import VoiceJitterBuffer, VoicePacket
 from pipeline.webrtc.packets import AUDIO_CLOCK_HZ
 
 ABSENT_S = 0.2
-"""After this long without sound, silence is delivered in its place as time goes by."""
+"""After this long without sound, its place stays silent as time goes by."""
 AHEAD_S = 0.5
 """A timestamp further in the future is a clock that was set anew, not a hole."""
 STALLED_S = 0.1
 """When time was looked at less often than this, it was we who stood still: what came meanwhile has not been read yet."""
+MAX_PPM = 2000.0
+"""No sound card's clock is so fast."""
 LONGEST_LEAD_S = 1.0
 """No sound card runs so far ahead of time: a client that sends faster than it can speak loses the surplus."""
 STALE_S = 0.5
 """When nothing but the past has come for so long, the sender's clock stood still meanwhile."""
 WINDOW_S = 2.0
-LONGEST_FILL_S = 10.0
 FULL_SCALE = 32768.0
 
 
 @dataclass(frozen=True)
-class MicrophoneStats:
+class VoiceReceiverStats:
     """Counts since the first packet.
 
     Attributes:
@@ -39,9 +37,8 @@ class MicrophoneStats:
         late: Packets that came too late or twice.
         early: Packets that came faster than anybody speaks.
         broken: Packets that could not be decoded.
-        silence_s: Silence delivered in the place of sound that was missing.
-        delivered_s: Sound delivered.
-        drift_ppm: Correction in force; positive where the client's clock runs fast.
+        silence_s: Silence in the place of sound that was missing.
+        delivered_s: Time that was handed over, silence included.
     """
 
     packets: int
@@ -51,20 +48,19 @@ class MicrophoneStats:
     broken: int
     silence_s: float
     delivered_s: float
-    drift_ppm: float
 
 
-class Microphone:
-    """Decodes, fills holes, corrects drift. What it delivers is one unbroken stream that lasts as long as time goes by.
+class VoiceReceiver:
+    """Decodes, and says where the sound belongs. What it hands over never goes back and never runs ahead of time.
 
     * Opus is decoded to one channel by libopus itself, which takes the mean of two: levels stay what they were.
-    * A hole in the timestamps becomes digital silence of the same length; 200 ms without any packet become silence as time
-      goes by, so that a stalled network never leaves a backlog behind: what comes too late after that is dropped.
-    * A sound card that is up to 1000 ppm off is read faster or slower (`pipeline.webrtc.drift`), so that the stream neither
-      runs ahead of our clock nor falls behind, however long a session lasts.
+    * A hole in the timestamps is one in the places. After 200 ms without any packet the place moves on as time goes by, so that a
+      stalled network never leaves a backlog behind: what comes too late after that is dropped.
+    * Whoever lays the sound down corrects the clock of the client's sound card.
 
     Args:
-        deliver: Gets float32 (n,), mono, 16 kHz, and the position of its first sample since the start.
+        deliver: Gets float32 (n,), mono, 48 kHz, and the place of its first sample since the start, which is never before the end
+            of what came last; no samples where nothing was heard up to that place.
         clock: Monotonic seconds.
     """
 
@@ -73,9 +69,6 @@ class Microphone:
         self._clock = clock
         self._jitter_buffer = VoiceJitterBuffer()
         self._decode = _OpusDecoder()
-        self._stretch = FractionalResampler()
-        self._resampler = StreamingResampler(SAMPLE_RATE_HZ)
-        self._drift: DriftControl | None = None
         self._began = 0.0
         self._lead = 0.0
         self._window_lead = float("-inf")
@@ -87,7 +80,6 @@ class Microphone:
         self._heard_at = 0.0
         self._passed_at = 0.0
         self._stale_since: float | None = None
-        self._delivered = 0
         self._silence = 0
         self._packets = 0
         self._late = 0
@@ -95,17 +87,16 @@ class Microphone:
         self._broken = 0
 
     @property
-    def stats(self) -> MicrophoneStats:
+    def stats(self) -> VoiceReceiverStats:
         """Counts so far."""
-        return MicrophoneStats(
+        return VoiceReceiverStats(
             packets=self._packets,
             lost=self._jitter_buffer.lost,
             late=self._jitter_buffer.late + self._late,
             early=self._early,
             broken=self._broken,
             silence_s=self._silence / AUDIO_CLOCK_HZ,
-            delivered_s=self._delivered / SAMPLE_RATE_HZ,
-            drift_ppm=self._drift.ppm if self._drift is not None else 0.0,
+            delivered_s=self._place / AUDIO_CLOCK_HZ,
         )
 
     def packet(self, sequence: int, timestamp: int, payload: bytes) -> None:
@@ -121,7 +112,7 @@ class Microphone:
             self._heard_at = max(self._heard_at, now - STALLED_S)
         self._passed_at = now
         if self._last_timestamp is not None and now - self._heard_at > ABSENT_S:
-            self._fill(round(self._due(now)) - self._place)
+            self._hand_over(np.zeros(0, np.float32), round(self._due(now)))
 
     def _hear(self, packet: VoicePacket) -> None:
         now = self._clock()
@@ -146,11 +137,7 @@ class Microphone:
             place = self._place
         self._stale_since = None
         self._heard_at = now
-        self._fill(place - self._place)
-        self._feed(samples[max(self._place - place, 0) :])
-        if self._drift is None:
-            self._drift = DriftControl(self._delivered / SAMPLE_RATE_HZ, now)
-        self._stretch.step = self._drift.step(self._delivered / SAMPLE_RATE_HZ, now)
+        self._hand_over(samples[max(self._place - place, 0) :], max(place, self._place))
 
     def _placed(self, timestamp: int, now: float) -> int:
         """Position of a timestamp since the start, at 48 kHz."""
@@ -172,8 +159,8 @@ class Microphone:
         return (now - self._began) * AUDIO_CLOCK_HZ + self._lead
 
     def _furthest(self, now: float) -> float:
-        """Where the sound of a client ends at most, whose clock is twice as wrong as we correct."""
-        return ((now - self._began) * (1 + 2e-6 * MAX_PPM) + LONGEST_LEAD_S) * AUDIO_CLOCK_HZ
+        """Where the sound of a client ends at most."""
+        return ((now - self._began) * (1 + 1e-6 * MAX_PPM) + LONGEST_LEAD_S) * AUDIO_CLOCK_HZ
 
     def _follow(self, place: int, now: float) -> None:
         """The packet that was delayed least in the last window says how the two clocks lie; this moves with their drift."""
@@ -189,22 +176,11 @@ class Microphone:
             self._stale_since = now
         return now - self._stale_since >= STALE_S
 
-    def _fill(self, length: int) -> None:
-        if length <= 0:
-            return
-        filled = min(length, round(LONGEST_FILL_S * AUDIO_CLOCK_HZ))
-        self._silence += filled
-        self._feed(np.zeros(filled, np.float32))
-        if filled < length:
-            self._place += length - filled
-            self._drift = None
-
-    def _feed(self, samples: F32) -> None:
-        self._place += len(samples)
-        ready = self._resampler.push(self._stretch.push(samples), AUDIO_CLOCK_HZ)[:, 0]
-        if len(ready):
-            position, self._delivered = self._delivered, self._delivered + len(ready)
-            self._deliver(ready, position)
+    def _hand_over(self, samples: F32, place: int) -> None:
+        if place + len(samples) > self._place:
+            self._silence += place - self._place
+            self._place = place + len(samples)
+            self._deliver(samples, place)
 
 
 class _OpusDecoder:
