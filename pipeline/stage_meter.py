@@ -19,10 +19,10 @@ from pipeline.types import MOTION_FPS, FeatureRows, MotionChunk, Nv12RectBatch
 
 T = TypeVar("T")
 OnPictures = Callable[[float, float], None]
-"""Told the seconds that pictures took, from the request to their return, and the seconds for which they are shown."""
+"""Called with the seconds that pictures took, from the request to their return, and the seconds for which they are shown."""
 _KEPT: Final = 256
 _SERIES_GAP_S: Final = 10.0
-"""Failures further apart are not one series."""
+"""Seconds between two failures above which they do not belong to one series."""
 _RECENT: Final = 24
 _CHAIN: Final = ("audio_features", "motion_diffusion", "renderer", "rife")
 

@@ -70,7 +70,7 @@ def weight(costs: Iterable[StageCost], fps: float, doubles: bool) -> float:
     """Tokens that one session takes.
 
     Args:
-        costs: Of the set's stages.
+        costs: Costs of the set's stages.
         fps: Frames per second that its viewers get.
         doubles: Whether the renderer draws the frames above 25 per second itself; else `rife` makes them.
     """

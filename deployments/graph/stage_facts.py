@@ -39,10 +39,10 @@ class StageFacts:
         return self._info
 
     async def check_rate(self, settings: SessionSettings) -> None:
-        """See whether the stages can make the frame rate.
+        """Refuse settings whose frame rate the stages cannot make.
 
         Raises:
-            InvalidInputError: They cannot.
+            InvalidInputError: The stages cannot make the frame rate.
         """
         if needs_rife(await self.info(), settings):
             check_rate(settings.fps, await fetch_rife_facts(self._handles, self._budget_s))

@@ -1,4 +1,4 @@
-"""One live session with everything that it holds, and what each command does to it."""
+"""A live session with everything that it holds, and what each command does to it."""
 
 from __future__ import annotations
 

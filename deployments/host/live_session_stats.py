@@ -1,4 +1,4 @@
-"""One live session's numbers as `GET /stream/webrtc/{id}/stats` shows them."""
+"""Puts the numbers of a live session together as `GET /stream/webrtc/{id}/stats` shows them."""
 
 from __future__ import annotations
 

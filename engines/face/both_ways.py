@@ -23,12 +23,12 @@ _SAME_FACE_IOU: Final = 0.3
 
 @dataclass(frozen=True)
 class FaceJudgement:
-    """One face of a picture.
+    """Holds what was found of a face in a picture and in its mirror image.
 
     Attributes:
         score: Detector confidence, mean of both ways; a way that did not find it counts as the lowest that is reported.
-        check: The picture's own look.
-        mirrored: The look at the mirror image, in its own pixels.
+        check: What was found in the picture itself.
+        mirrored: What was found in the mirror image, in the mirror image's pixels.
     """
 
     score: float

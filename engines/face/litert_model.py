@@ -41,7 +41,7 @@ class LiteRtModel:
         path: The tflite file.
         threads: CPU threads of one call.
 
-    The interpreter starts at the first `run`: a picture that is refused before anybody looks at it costs no model, and
+    The interpreter starts at the first `run`: a picture that is refused before any network looks at it costs no model, and
     LiteRT's start message on stderr does not stand above the refusal.
 
     Raises:

@@ -13,7 +13,7 @@ from kernels.errors import LiveAnchorError
 from pipeline.avatars.manifest import BundleError, BundleStorageError
 
 IN_USE_S: Final = 180.0
-"""A temporary avatar that was used so short a time ago counts as in use: whoever works with one says so more often than that."""
+"""Seconds since its last use within which a temporary avatar counts as in use; a user notes its use more often than that."""
 LOCK_FILE: Final = ".lock"
 
 
@@ -31,7 +31,7 @@ class AvatarsFullError(LiveAnchorError):
         self.what = what
 
     def __str__(self) -> str:
-        """One line with the limit."""
+        """Say in one line which limit was reached."""
         return f"{self.what}, the most that there may be"
 
 

@@ -117,10 +117,10 @@ class AvatarStore:
         return self._cache.bytes_held
 
     def check_room(self, quota: AvatarQuota) -> None:
-        """See whether one more avatar could come in now, without making room for it.
+        """Refuse where one more avatar could not come in now; no room is made for it yet.
 
         Raises:
-            AvatarsFullError: It could not.
+            AvatarsFullError: There would be no room.
         """
         leaving(self._held(), quota, self._wall_clock())
 
@@ -130,12 +130,12 @@ class AvatarStore:
         """Store an avatar; when its content is already here only a new, non-empty name is taken over.
 
         Args:
-            avatar: What to store.
-            rename: False: an avatar that has a name here keeps it.
-            temporary: It need not stay for ever. One that is here to stay already does so; a temporary one that is put without
-                this stays from then on.
-            quota: Bounds that hold whatever other threads and processes put meanwhile; temporary avatars that nobody uses make
-                room. An avatar that is here already needs none.
+            avatar: The avatar to store.
+            rename: Whether an avatar that has a name here takes the new one over.
+            temporary: Whether the avatar may expire unused. An avatar that stays already goes on staying; a temporary one that is
+                put without this stays from then on.
+            quota: Bounds that hold whatever other threads and processes put meanwhile; unused temporary avatars are removed to
+                make room. An avatar that is here already needs none.
 
         Returns:
             The stored avatar, memory-mapped.

@@ -54,7 +54,7 @@ def register_source(
 
 
 class LocalPipeline:
-    """One process, any number of jobs one after the other; the avatar's family says which stages run.
+    """Runs any number of jobs in one process, one after the other; the avatar's family says which stages run.
 
     Args:
         home: Data folder; None = `LIVEANCHOR_HOME`.

@@ -22,7 +22,7 @@ CARRY = -1
 
 @dataclass(frozen=True)
 class Slot:
-    """One video frame.
+    """Says of which crops one video frame is made.
 
     Attributes:
         left: Index of the earlier crop; `CARRY` for the one before the chunk.

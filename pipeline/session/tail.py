@@ -22,7 +22,7 @@ DEFAULT_CACHE_BYTES = 512 * 2**20
 
 @dataclass(frozen=True)
 class Placed:
-    """One picture to be made.
+    """Says which picture is to be made of which crop.
 
     Attributes:
         crop: Index into the crops.

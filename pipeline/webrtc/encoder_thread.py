@@ -20,10 +20,10 @@ from pipeline.webrtc.voice_encoder import VoiceEncoder
 PENDING_PICTURES = 2
 PENDING_VOICE = 50
 STILL_AFTER_S = 0.4
-"""A picture that has not changed for so long is still: its repeats are thinned out. Before that every one is sent, so that pictures
-that come late here and there leave no gap in the rhythm."""
+"""Seconds without a change after which a picture is still and its repeats are thinned out. Before that every repeat is sent, so
+that a picture that comes late now and then leaves no gap in the rhythm."""
 STILL_S = 0.1
-"""Of a still picture one repeat is sent in this time. Encoding one costs as much as a new picture, and receivers hold what they
+"""Seconds between two repeats of a still picture. Encoding one costs as much as a new picture, and receivers hold what they
 have; they begin to speak of a freeze at three frame times."""
 REMEMBERED = 500
 """Encode times kept for percentiles."""
@@ -31,7 +31,7 @@ REMEMBERED = 500
 
 @dataclass
 class EncoderCounts:
-    """What a session's encoder did. Written by its thread, read by anybody."""
+    """Counts what a session's encoder did. Its thread writes, any thread may read."""
 
     encoded: int = 0
     dropped: int = 0
