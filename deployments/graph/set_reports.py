@@ -10,14 +10,15 @@ from typing import Any, Final
 import ray
 import structlog
 from ray import serve
+from ray.exceptions import RayError
 
 from deployments.graph.calls import Distribution, StageStats
-from deployments.graph.errors import ReplicaGoneError
 from deployments.graph.handle_calls import translated
 from deployments.graph.placement import in_replica
 from deployments.graph.session_cost import MeasuredCost, StageCost
 from deployments.host.app_actors import pool_of
 from deployments.host.token_pool import StageReport
+from kernels.errors import LiveAnchorError, first_line
 
 _log = structlog.get_logger(__name__)
 
@@ -157,11 +158,11 @@ async def _tell_the_pool(reports: SetReports, stats: Callable[[], StageStats]) -
     app = str(serve.get_replica_context().app_name)
     actor: Any = None
     while True:
-        actor = actor or pool_of(app)
         try:
             with translated("token_pool"):
+                actor = actor or pool_of(app)
                 await actor.report.remote(reports.next(stats()))
-        except ReplicaGoneError as error:
-            _log.warning("token_pool_away", reason=type(error.__cause__).__name__)
+        except (LiveAnchorError, RayError) as error:  # of any kind: a set that stopped reporting would be lost for good
+            _log.warning("token_pool_away", reason=first_line(error.__cause__ or error, named=True))
             actor = None
         await asyncio.sleep(REPORT_S)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import structlog
 from ray import serve
+from ray.exceptions import RayError
 from ray.serve import metrics
 
 from deployments.config import SessionHostSettings
@@ -28,7 +29,7 @@ from deployments.host.live_errors import NoCapacityError, SessionNotFoundError
 from deployments.host.live_registry import BEAT_S
 from deployments.host.live_sessions import LiveSessions
 from deployments.host.session_leases import SessionLeases
-from kernels.errors import LiveAnchorError
+from kernels.errors import LiveAnchorError, first_line
 from pipeline.stages import StageInfo
 from pipeline.webrtc.warm_up import warm_up
 
@@ -220,8 +221,8 @@ class LiveReplica:
                 with translated(REGISTRY):
                     await self._registry().beat.remote(self._name, sessions.ids)
                     self._leases.renewed(await self._tokens().renew.remote(self._leases.all()))
-            except ReplicaGoneError as error:
-                self._log.warning("registry_away", reason=type(error.__cause__).__name__)
+            except (LiveAnchorError, RayError) as error:  # of any kind: a host that stopped beating would count as dead
+                self._log.warning("registry_away", reason=first_line(error.__cause__ or error, named=True))
                 self._actor = self._pool = None  # the next beat makes others where these do not come back
             await asyncio.sleep(BEAT_S)
 

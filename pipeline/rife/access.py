@@ -37,7 +37,7 @@ def why_not(settings: RifeSettings, device: str) -> str:
 
 
 def network_name(settings: RifeSettings) -> str | None:
-    """As `engines.rife.load_interpolator` wants it; None means the best one that is here."""
+    """As `engines.rife.interpolator.load_interpolator` wants it; None means the best one that is here."""
     return None if settings.network == "auto" else f"rife/{settings.network}"
 
 

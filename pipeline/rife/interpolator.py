@@ -9,7 +9,7 @@ import torch
 
 
 class FrameInterpolator(Protocol):
-    """`engines.rife.Interpolator` is one. Nothing couples the pairs of a call."""
+    """`engines.rife.interpolator.Interpolator` is one. Nothing couples the pairs of a call."""
 
     def encode(self, frames: torch.Tensor) -> Sequence[Any]:
         """Read pictures, uint8 RGB (n, h, w, 3), once for all pairs that they are part of; n results for `between`."""

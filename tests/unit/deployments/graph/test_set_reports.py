@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("ray.serve")
 
+from ray.exceptions import ActorDiedError, RayError
+
+from deployments.graph import set_reports
 from deployments.graph.calls import Distribution, StageStats
+from deployments.graph.errors import NotReadyError
 from deployments.graph.set_reports import MEASURED_OVER_S, SetReports, percentile_between
 from tests.support.manual_clock import ManualClock
 
@@ -22,6 +28,30 @@ def counted(frames: int, busy_ms: float) -> StageStats:
 
 def reports(clock: ManualClock, **more: bool) -> SetReports:
     return SetReports("node", "renderer", 3.0, on_gpu=more.get("on_gpu", True), clock=clock)
+
+
+@pytest.mark.parametrize(
+    "trouble", [ActorDiedError(), RayError("the pool cannot read this report"), NotReadyError("pool")]
+)
+def test_a_pool_in_trouble_gets_the_next_report(monkeypatch: pytest.MonkeyPatch, trouble: Exception) -> None:
+    asked: list[str] = []
+
+    async def report(told: object) -> None:
+        if len(asked) == 1:
+            raise trouble
+        raise asyncio.CancelledError  # the replica ends
+
+    def pool_of(app: str) -> object:
+        asked.append(app)
+        return SimpleNamespace(report=SimpleNamespace(remote=report))
+
+    context = SimpleNamespace(app_name="app")
+    monkeypatch.setattr(set_reports, "serve", SimpleNamespace(get_replica_context=lambda: context))
+    monkeypatch.setattr(set_reports, "pool_of", pool_of)
+    monkeypatch.setattr(set_reports, "REPORT_S", 0.0)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(set_reports._tell_the_pool(reports(ManualClock()), lambda: IDLE))
+    assert asked == ["app", "app"]
 
 
 def test_the_first_report_is_what_was_measured_at_the_start() -> None:
