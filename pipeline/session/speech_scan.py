@@ -64,11 +64,6 @@ class SpeechScan:
         self.spans: deque[SpokenSpan] = deque()
 
     @property
-    def next_frame(self) -> int:
-        """The first frame that was not looked at."""
-        return self._next
-
-    @property
     def open(self) -> bool:
         """Whether the last frame looked at counts as speech."""
         return self._gate.speaking
