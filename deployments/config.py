@@ -77,16 +77,21 @@ class StageSettings(Settings):
     stuck_after_s: float = Field(60.0, gt=0, description="A batch that runs longer makes the replica unhealthy.")
 
 
-class RendererSettings(StageSettings):
-    """The renderer's own settings."""
+class CompositingSettings(StageSettings):
+    """What the stages share that put faces into canvases, and so need the avatars."""
 
     stores: StoreSettings = StoreSettings()
     cache_bytes: int = Field(ge=2**20, description="Bound on prepared faces kept in one replica.")
+
+
+class RendererSettings(CompositingSettings):
+    """The renderer's own settings."""
+
     sessions_per_gpu: int | None = Field(description="As `live.sessions_per_gpu`.")
 
 
-class RifeStageSettings(RendererSettings):
-    """The interpolator's own settings; it composites too, so it needs the avatars."""
+class RifeStageSettings(CompositingSettings):
+    """The interpolator's own settings."""
 
     rife: RifeSettings = RifeSettings()
 

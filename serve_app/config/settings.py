@@ -178,7 +178,6 @@ class AppConfig(BaseSettings):
                 batch=batch,
                 stores=self.stores,
                 cache_bytes=self.renderer_cache_bytes,
-                sessions_per_gpu=self.live.sessions_per_gpu,
                 rife=self.rife,
             )
         return StageSettings(model=self.models, batch=batch)

@@ -25,9 +25,7 @@ REQUEST, CONTEXT = RifeRequest(50, "bt709"), CallContext("s", 60_000)
 
 
 def replica(**rife: object) -> RifeReplica:
-    return RifeReplica(
-        RifeStageSettings(rife=RifeSettings.model_validate(rife), cache_bytes=2**20, sessions_per_gpu=None)
-    )
+    return RifeReplica(RifeStageSettings(rife=RifeSettings.model_validate(rife), cache_bytes=2**20))
 
 
 def grey(n: int, avatar_id: str = "a") -> CropBatch:
