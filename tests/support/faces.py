@@ -19,9 +19,6 @@ from kernels.arrays import U8
 from pipeline.presenter.draw import PresenterDrawing, draw_presenter
 from tests.support.require import missing
 
-FACE_BOX = (80, 130, 280, 350)
-"""x0, y0, x1, y1 of the presenter's head on the 360 x 640 canvas, roughly."""
-
 
 @functools.cache
 def presenter() -> PresenterDrawing:

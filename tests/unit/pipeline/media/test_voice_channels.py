@@ -51,9 +51,6 @@ def test_a_voice_in_one_of_many_channels_is_as_loud_as_it_was(channels):
             np.testing.assert_allclose(decoded.voice.samples[:, 0], decoded.pcm, atol=1e-6)
 
 
-SURROUND = ["FL", "FR", "FC", "LFE", "BL", "BR"]
-
-
 @pytest.mark.parametrize(
     "codec,container", [("flac", "flac"), ("ac3", "matroska"), ("aac", "mp4"), ("pcm_s16le", "wav")]
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -24,9 +24,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-Kiosk = Callable[..., Any]
 
 
 @pytest.fixture
