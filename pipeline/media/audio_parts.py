@@ -16,6 +16,8 @@ from pipeline.media.audio_errors import AudioUnreadableError
 
 MAX_PARTS: Final = 1000
 _MAX_CHUNKS: Final = 100_000
+_CHUNKS_BEFORE_FORMAT: Final = 16
+_EXTENSIBLE: Final = b"\xfe\xff"
 _BLOCK: Final = 1 << 20
 _HEAD: Final = 64
 _WHOLE: Final = "one audio file, or several whole ones behind each other"
@@ -52,10 +54,11 @@ _OTHER_KINDS: Final = (
 
 @dataclass(frozen=True)
 class Part:
-    """A media file within an upload: its first byte, and the first byte behind it."""
+    """A media file within an upload: its first byte, the first byte behind it, and bytes to read in the place of its own."""
 
     start: int
     end: int
+    mended: tuple[int, bytes] | None = None
 
 
 class PartFile(io.RawIOBase):
@@ -85,8 +88,17 @@ class PartFile(io.RawIOBase):
         left = max(0, self._part.end - self._part.start - self._position)
         self._file.seek(self._part.start + self._position)
         data = self._file.read(left if size < 0 else min(size, left))
+        if self._part.mended is not None:
+            data = self._mend(data, *self._part.mended)
         self._position += len(data)
         return data
+
+    def _mend(self, data: bytes, place: int, right: bytes) -> bytes:
+        out, at = bytearray(data), place - self._part.start - self._position
+        for index, byte in enumerate(right, at):
+            if 0 <= index < len(out):
+                out[index] = byte
+        return bytes(out)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Move within the part."""
@@ -117,11 +129,33 @@ def parts_of(file: BinaryIO) -> list[Part]:
     start = 0
     while start < size:
         following = _next_start(file, start, size)
-        parts.append(Part(start, following))
+        parts.append(Part(start, following, _whole_container(file, start)))
         if len(parts) > MAX_PARTS:
             raise AudioUnreadableError(f"more than {MAX_PARTS} files in one", _WHOLE)
         start = following
     return parts or [Part(0, size)]
+
+
+def _whole_container(file: BinaryIO, start: int) -> tuple[int, bytes] | None:
+    """Where a WAV says that 24 bits (or fewer) of its 32-bit samples are valid, and the 32 that FFmpeg must read to decode it.
+
+    Valid bits are the upper ones, so all of them can be used; FFmpeg takes such samples for floats, or for shorter ones.
+    """
+    head = _at(file, start, 12)
+    if head[:4] not in (b"RIFF", b"RF64", b"BW64") or head[8:] != b"WAVE":
+        return None
+    at = start + 12
+    for _ in range(_CHUNKS_BEFORE_FORMAT):
+        chunk = _at(file, at, 28)
+        if len(chunk) < 28:
+            return None
+        length = int.from_bytes(chunk[4:8], "little")
+        if chunk[:4] == b"fmt ":
+            bits, valid = int.from_bytes(chunk[22:24], "little"), int.from_bytes(chunk[26:28], "little")
+            known = chunk[8:10] == _EXTENSIBLE and length >= 40 and bits in (16, 24, 32)
+            return (at + 26, chunk[22:24]) if known and 0 < valid < bits else None
+        at += 8 + length + length % 2
+    return None
 
 
 def _next_start(file: BinaryIO, start: int, size: int) -> int:

@@ -293,6 +293,28 @@ def test_a_tag_alone_is_no_file(first, behind):
     assert abs(decode_audio(KINDS[first]() + tag + behind).duration_s - 1.0) < 0.1
 
 
+def with_valid_bits(samples, bits, valid, channels=1):
+    """WAVE_FORMAT_EXTENSIBLE: samples of -1..1 whose upper `valid` bits count."""
+    levels = np.round(samples.astype(np.float64) * (2 ** (valid - 1) - 1)).astype(np.int64) << (bits - valid)
+    body = levels.astype("<i8").reshape(-1, 1).view(np.uint8)[:, : bits // 8].tobytes()
+    align = channels * bits // 8
+    head = struct.pack("<HHIIHHHHI", 0xFFFE, channels, 16_000, 16_000 * align, align, bits, 22, valid, 0)
+    head += b"\1\0\0\0\0\0\x10\0\x80\0\0\xaa\0\x38\x9b\x71"
+    chunks = (
+        b"JUNK\3\0\0\0abc\0fmt " + struct.pack("<I", len(head)) + head + b"data" + struct.pack("<I", len(body)) + body
+    )
+    return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
+
+
+@pytest.mark.parametrize("bits,valid", [(32, 24), (32, 20), (32, 16), (32, 32), (24, 20), (24, 24), (16, 12)])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_samples_of_which_only_the_upper_bits_are_valid(bits, valid, channels):
+    data = with_valid_bits(sine(1.0, channels=channels), bits, valid, channels)
+    for count in (1, 2):
+        decoded = decode_audio(data * count)
+        np.testing.assert_allclose(decoded.pcm, np.tile(sine(1.0), count), atol=1e-3)
+
+
 def test_one_file_is_one_part():
     for container, codec, rate_hz, _ in CHAINS:
         data = encoded(container, codec, sine(1.0, rate_hz), rate_hz)
