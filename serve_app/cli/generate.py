@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ from rich.progress import Progress, TaskID
 
 from kernels.errors import InvalidInputError
 from pipeline.clock import SUPPORTED_FPS
+from pipeline.numbers import exact_number
 from serve_app.cli.console import existing_file, progress, stderr, stdout, writable_target
 from serve_app.cli.native_log import without_litert_greeting
 from serve_app.cli.presenter_ids import presenter_id, presenter_named_by, presenters_here
@@ -25,12 +27,17 @@ CHUNK_FRAMES = (4, 8, 16, 25)
 MAX_SEED = 2**63 - 1
 
 
-def one_of(value: float, allowed: tuple[float, ...], flag: str) -> float:
-    """The value as it is spelled in `allowed` (25, not 25.0), or InvalidInputError that lists what is allowed."""
-    for one in allowed:
-        if value == one:
-            return one
-    raise InvalidInputError(flag, f"{value:g}", ", ".join(f"{one:g}" for one in allowed))
+def one_of(flag: str, allowed: tuple[float, ...]) -> Callable[[object], float]:
+    """What reads such an option, for `typer.Option(parser=...)`: a number as it is spelled in `allowed` (25, not 25.0)."""
+
+    def number(value: object) -> float:
+        found = exact_number(value)
+        for one in allowed:
+            if found == exact_number(one):
+                return one
+        raise InvalidInputError(flag, str(value)[:80], ", ".join(f"{one:g}" for one in allowed))
+
+    return number
 
 
 def generate(
@@ -45,7 +52,10 @@ def generate(
             help="A portrait photo or short video to animate; kept for a day. `avatar register` keeps one for good."
         ),
     ] = None,
-    fps: Annotated[float, typer.Option(help="Frames per second: 25, 50 or 59.94 (60000/1001).")] = 25,
+    fps: Annotated[
+        float,
+        typer.Option(parser=one_of("--fps", SUPPORTED_FPS), help="Frames per second: 25, 50 or 59.94 (60000/1001)."),
+    ] = 25,
     chunk_frames: Annotated[
         int,
         typer.Option(
@@ -82,7 +92,6 @@ def generate(
             )
     if out.suffix.lower() != ".mp4":
         raise InvalidInputError("--out", str(out), "a file name that ends in .mp4")
-    fps = one_of(fps, SUPPORTED_FPS, "--fps")
     if avatar and portrait is not None:
         raise InvalidInputError("--avatar", "together with --portrait", "one of them, or neither")
     if avatar:

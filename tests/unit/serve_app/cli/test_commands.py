@@ -74,6 +74,8 @@ def test_no_arguments_show_the_commands() -> None:
         ),
         (["--audio", "AUDIO", "--out", "x.mp4", "--chunk-frames", "8.5"], "--chunk-frames: got 8.5"),
         (["--audio", "AUDIO", "--out", "x.mp4", "--fps", "nan"], "--fps"),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--fps", "25,0"], "--fps: got 25,0 (allowed: 25, 50, 59.94)"),
+        (["--audio", "AUDIO", "--out", "x.mp4", "--fps", "fast"], "--fps: got fast (allowed: 25, 50, 59.94)"),
         (["--audio", "AUDIO", "--out", "x.mp4", "--fps", "1e400"], "--fps"),
         (["--audio", "AUDIO", "--out", "x.mp4", "--seed", "-5"], "--seed: got -5 (allowed: a whole number, 0 to"),
         (["--audio", "AUDIO", "--out", "x.mp4", "--seed", "1e400"], "--seed"),
