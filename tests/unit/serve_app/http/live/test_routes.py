@@ -114,7 +114,7 @@ def test_no_route_overlooks_a_field_in_the_address(served: Served) -> None:
         "/generate", "/api/generate", "/avatars", "/stream/webrtc/offer", "/stream/webrtc/{session_id}",
         "/stream/webrtc/{session_id}/speak", "/stream/whep/{session_id}/{viewer_id}",
     }  # fmt: skip
-    assert len(asked) == 2 * 7 + 2 + 7 + 1 + 1 + 1
+    assert len(asked) == 2 * 8 + 2 + 7 + 1 + 1 + 1
 
 
 def test_twenty_offers_at_once_give_as_many_sessions_as_there_is_room(served: Served) -> None:
