@@ -47,7 +47,7 @@ class SetRouter(RequestRouter):
 
 
 def _by_avatar(replicas: list[RunningReplica], avatar_id: str | None, queues: Any) -> list[list[RunningReplica]]:
-    """One rank per replica, the one where the avatar is warm first; one rank for all where the call has no avatar."""
+    """Rank every replica, the one where the avatar is warm first; all share a rank where the call has no avatar."""
     if not replicas:
         return []
     if avatar_id is None:

@@ -27,12 +27,12 @@ class DrivingVoice:
     """Takes in the voice of one session and lets it be heard.
 
     Args:
-        drive: Whose voice it is.
-        timeline: Where samples go.
-        scan: Finds a microphone's speech on it.
-        delay: How long it waits for its lips.
+        drive: Source of the voice: the client's microphone or pushed speech.
+        timeline: Timeline that samples are laid on.
+        scan: Finds a microphone's speech on the timeline.
+        delay: Decides how long the voice waits for its lips.
         quiet_rms: A block of the microphone below this RMS is quiet.
-        max_queued_s: Pushed speech that may wait.
+        max_queued_s: Seconds of pushed speech that may wait.
         name: Makes utterance ids unique.
         now: Position of the media clock in samples.
         seconds: Monotonic seconds.

@@ -22,12 +22,12 @@ _CHAIN_RESERVE: Final = 1.25
 
 
 class LipDelay:
-    """One session's.
+    """Decides how long the voice of one live session waits until its lips are ready.
 
     Args:
-        stages: Say what the model needs and what calls have taken.
-        settings: The wanted hop, time kept for computing.
-        grid: Ticks.
+        stages: Stage calls, which say what the model needs and how long they took.
+        settings: Wanted hop, and time kept for computing.
+        grid: Ticks of the session.
 
     Attributes:
         cadence: How speech is cut into work.
@@ -64,7 +64,7 @@ class LipDelay:
         """What a voice waits for, in milliseconds: `chunk`, a hop of audio; `look_ahead`; `compute`, time for the stages.
 
         Args:
-            microphone: Whose delay it is; None for pushed speech, which is here before its lips begin.
+            microphone: Microphone of the session; None for pushed speech, which is here before its lips begin.
         """
         chunk = self.cadence.hop_frames * SAMPLES_PER_FRAME if microphone else 0
         ahead = self.needed - chunk if microphone else PREROLL_FRAMES * SAMPLES_PER_FRAME
@@ -77,10 +77,10 @@ class LipDelay:
         self._late.append(tick)
 
     def adapt(self, microphone: Microphone, speaking: bool, tick: int) -> None:
-        """Slower stages need more time; it is taken while nobody speaks, or when pictures come late again and again.
+        """Give slower stages more time, while there is no speech or when pictures come late again and again.
 
         Args:
-            microphone: Whose delay it is.
+            microphone: Microphone of the session; its delay is changed.
             speaking: Whether speech is heard or on its way.
             tick: The present one.
         """

@@ -20,7 +20,7 @@ from pipeline.media.resample import StreamingResampler
 from pipeline.types import SAMPLE_RATE_HZ
 
 SURPLUS_LIMIT: Final = samples_of_ms(200)
-"""More than this is dropped at once, also while somebody speaks."""
+"""More than this is dropped at once, also during speech."""
 LONGEST_HOLE: Final = samples_of_ms(1000)
 """After a longer one the microphone was off, not late."""
 PER_SAMPLE: Final = MICROPHONE_RATE_HZ // SAMPLE_RATE_HZ

@@ -1,7 +1,7 @@
 """A live session: one media clock, a voice that is delayed until the lips are ready, and a face that never stands still.
 
 Every tick of the clock shows one picture and lets one stretch of voice be heard. Nothing else happens on the tick: stage calls are
-made by a task beside it and are never waited for.
+made by a task of their own and are never waited for.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _CALL_RESERVE: Final = 1.25
 
 
 class LiveSession:
-    """One session, without any transport.
+    """Runs one live session, without any transport.
 
     Args:
-        session_id: For events and logs.
+        session_id: Name of the session in events and logs.
         stages: The stage calls, metered on the session's clock.
-        avatar: Whose face.
-        idle_loops: Of the replica.
+        avatar: Face that is shown.
+        idle_loops: Idle loops that all sessions of the replica share.
         sink: Takes pictures, voice and events.
         settings: How sessions behave.
-        picture: Frame rate (25 or 50), colour, when somebody speaks; its `chunk_frames` is not used.
-        drive: Whose voice drives the face.
-        seed: Of everything that is left to chance.
-        clock: Time.
-        behaviour: `behaviour_of(avatar)` where it is at hand.
+        picture: Frame rate (25 or 50), colour, and what counts as speech; its `chunk_frames` is not used.
+        drive: Source of the voice that drives the face.
+        seed: Seed of everything that is left to chance.
+        clock: Media clock of the session.
+        behaviour: How the avatar idles and begins to speak; asked of its family where None.
 
     Attributes:
         voice: The voice that drives the face; pushed speech is given to it.
@@ -174,7 +174,7 @@ class LiveSession:
             self.voice.feed(samples, place, self._tick_number)
 
     def interrupt(self) -> Interruption:
-        """Stop speaking now: sound ends with the next tick, what waits is dropped. Where nobody speaks, nothing happens."""
+        """Stop speaking now: sound ends with the next tick, what waits is dropped. Without speech nothing happens."""
         speaking = self._speaking
         if not self.voice.pending or self._life.reason is not None or speaking.state is LiveState.ENDED:
             return Interruption(0.0, None, speaking.epoch)
