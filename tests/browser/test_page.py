@@ -240,7 +240,7 @@ def test_errors_are_told_where_they_belong(page: Page, tmp_path: Path, shot: Cal
     page.choose_file("#portrait", no_picture)
     page.wait("document.querySelector('#presenter-error').checkVisibility()")
     found = text(page, "#presenter-error")
-    assert found.startswith("The picture cannot be read.") and "Accepted: JPEG, PNG or WebP" in found
+    assert found.startswith("The picture cannot be read.") and "Accepted: JPEG, PNG, WebP, HEIC or AVIF" in found
     no_speech = tmp_path / "speech.wav"
     no_speech.write_text("<script>alert(1)</script>")
     page.choose_file("#audio", no_speech)

@@ -287,7 +287,7 @@ KINDS: Final[dict[str, ProblemKind]] = {
     ),
     "queue_full": ProblemKind(
         409,
-        "The session's queue of speech is full",
+        "The queue of speech is full",
         "Send the rest when some of the waiting speech was spoken, or interrupt the session.",
     ),
     "no_capacity": ProblemKind(
