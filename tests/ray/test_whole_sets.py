@@ -11,10 +11,11 @@ import pytest
 
 from tests.support.paths import ROOT
 
-SLOW = pytest.mark.nightly("minutes of starting processes; two GPUs show the rule, more of them the counts")
 
-
-@pytest.mark.parametrize("gpus", [2, pytest.param(3, marks=SLOW), pytest.param(4, marks=SLOW)])
+@pytest.mark.nightly(
+    "minutes of starting and killing processes; test_shares shows in every run that no stage waits for room"
+)
+@pytest.mark.parametrize("gpus", [2, 3, 4])
 def test_every_gpu_ends_with_one_of_each_stage(gpus: int, environment: None) -> None:
     """In a process of its own: a process can be connected to one cluster only."""
     run = subprocess.run(
