@@ -64,6 +64,7 @@ def session_stats(
         "frames": session.frames,
         "frames_encoded": hub.frames_encoded,
         "frames_repeated": session.frames_repeated,
+        "quality": session.quality,
         "frames_dropped": session.frames_dropped + hub.frames_dropped + peer.units_dropped,
         "input_inserted_ms": round(session.input_inserted_ms, 1),
         "input_dropped_ms": round(session.input_dropped_ms, 1),

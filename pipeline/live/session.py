@@ -21,6 +21,7 @@ from pipeline.live.input_rate import RATE_WINDOW_S
 from pipeline.live.lifetime import Lifetime
 from pipeline.live.lip_delay import LipDelay
 from pipeline.live.performer import Performer
+from pipeline.live.picture_quality import PictureQuality
 from pipeline.live.picture_shelf import PictureShelf
 from pipeline.live.settings import LiveSettings
 from pipeline.live.speaking_state import SpeakingState
@@ -117,6 +118,7 @@ class LiveSession:
         self._last_rect: Nv12Rect | None = None
         self._last_speech = 0
         self._repeated = 0
+        self._quality = PictureQuality(self._grid.fps)
         self._av_offset_ms = 0.0
 
     @property
@@ -213,6 +215,7 @@ class LiveSession:
             stage_p95_ms={stage: p95 for stage, (_, p95) in percentiles.items()},
             frames=self._tick_number,
             frames_repeated=self._repeated,
+            quality=self._quality.now.value,
             frames_dropped=self._shelf.dropped,
             input_inserted_ms=1000 * microphone.inserted / SAMPLE_RATE_HZ,
             input_dropped_ms=1000 * microphone.dropped / SAMPLE_RATE_HZ,
@@ -253,6 +256,8 @@ class LiveSession:
         if late:
             self._repeated += 1
             self._delay.late(tick)
+        if (quality := self._quality.note(late)) is not None:
+            self._speaking.event("quality", detail=quality.value)
         shown = None if rect is self._last_rect else rect
         self._last_rect = rect or self._last_rect
         video = VideoTick(tick, self._grid.pts_s(tick), shown, late)

@@ -44,6 +44,7 @@ class LiveStats:
         stage_p95_ms: 95th percentile of the same latencies.
         frames: Number of ticks.
         frames_repeated: Number of ticks at which a picture was due and had not come.
+        quality: `full`, or `reduced` while pictures come too late (`PictureQuality`).
         frames_dropped: Number of pictures that came too late, or were not drawn because they would have come too late.
         input_inserted_ms: Silence put into the microphone's samples because they were late.
         input_dropped_ms: Microphone samples left out because there were too many.
@@ -72,6 +73,7 @@ class LiveStats:
     stage_p95_ms: dict[str, float] = field(default_factory=dict)
     frames: int = 0
     frames_repeated: int = 0
+    quality: str = "full"
     frames_dropped: int = 0
     input_inserted_ms: float = 0.0
     input_dropped_ms: float = 0.0

@@ -93,6 +93,7 @@ function over(which, problem) {
   show(byId("poster"), true);
   show(byId("waiting"), false);
   show(byId("unmute"), false);
+  show(byId("behind"), false);
   state(ended || "Not connected");
   overlay.restart();
   const wasFocused = [byId("end"), byId("interrupt"), document.body].includes(document.activeElement);
@@ -127,6 +128,7 @@ function arrived(media) {
 
 function happened({ name, ...event }) {
   if (name === "stalled") state("stalled");
+  if (name === "quality") show(byId("behind"), event.detail === "reduced");
   if (name === "connected" || name === "resumed") state(speaking === null ? "idle" : "speaking");
   if (name === "speaking_started") {
     speaking = event.utterance_id;

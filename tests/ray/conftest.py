@@ -44,7 +44,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def home() -> Iterator[Path]:
     """A data folder that the cluster and this process share; short, because Ray puts sockets below it."""
     folder = Path(tempfile.mkdtemp(prefix="la-"))
@@ -52,7 +52,7 @@ def home() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def environment(home: Path) -> Iterator[None]:
     """What every process of the cluster inherits."""
     patch = pytest.MonkeyPatch()
@@ -71,7 +71,7 @@ def environment(home: Path) -> Iterator[None]:
     patch.undo()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def nodes(home: Path, environment: None) -> Iterator[Any]:
     """A head node with two cores and one claimed GPU; `add_node` adds more."""
     pytest.importorskip("ray.serve")
@@ -94,7 +94,7 @@ def nodes(home: Path, environment: None) -> Iterator[Any]:
     cluster.shutdown()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def graph(nodes: Any) -> Iterator[Any]:
     """The application of `serve_config.yaml`, on a free port, and patient."""
     import ray
@@ -114,7 +114,7 @@ def graph(nodes: Any) -> Iterator[Any]:
     ray.shutdown()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def local_pipeline(environment: None) -> Iterator[Any]:
     """The same job in this process."""
     from pipeline.session.local_job import LocalPipeline
@@ -124,7 +124,7 @@ def local_pipeline(environment: None) -> Iterator[Any]:
     pipeline.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def local_stages(local_pipeline: Any) -> Any:
     """This process's stages, and the default presenter's id beside them."""
     stages = local_pipeline.stages
@@ -132,7 +132,7 @@ def local_stages(local_pipeline: Any) -> Any:
     return stages
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def local_file(local_pipeline: Any, home: Path) -> Any:
     """(wav, seed, fps, chunk_frames) -> the bytes of the file that `--local` makes."""
     from pipeline.config import SessionSettings
