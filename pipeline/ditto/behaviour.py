@@ -31,6 +31,8 @@ class DittoBehaviour:
         tensors: The avatar's.
     """
 
+    ends_twice = True
+
     def __init__(self, tensors: DittoTensors) -> None:
         self._speaker = tensors.speaker
         self._gaps = tensors.blink_gaps

@@ -57,6 +57,7 @@ class IdleLoop:
         rest_motion: float32 (265,), motion of the still picture.
         mouth: Columns of the motion that move the mouth.
         grid: Ticks at the loop's frame rate.
+        ends_twice: Whether the end frames are shown twice where the loop turns.
         pictures: Pictures of the loop; None until they are drawn.
     """
 
@@ -66,6 +67,7 @@ class IdleLoop:
     rest_motion: F32
     mouth: slice
     grid: MediaGrid
+    ends_twice: bool = True
     pictures: LoopPictures | None = None
 
     def motion_at(self, frame: int) -> F32:
@@ -73,7 +75,7 @@ class IdleLoop:
         if -len(self.entry_motion) <= frame < 0:
             entering: F32 = self.entry_motion[frame]
             return entering
-        motion: F32 = self.motion[mirrored(frame, len(self.motion))]
+        motion: F32 = self.motion[mirrored(frame, len(self.motion), ends_twice=self.ends_twice)]
         return motion
 
     def picture(self, tick: int) -> Nv12Rect:
@@ -83,7 +85,7 @@ class IdleLoop:
             return self.rest
         if tick < 0:
             return pictures.entry[max(len(pictures.entry) + tick, 0)]
-        return pictures.loop[mirrored(tick, len(self.motion), self.grid.ticks_per_frame)]
+        return pictures.loop[mirrored(tick, len(self.motion), self.grid.ticks_per_frame, ends_twice=self.ends_twice)]
 
     def nearest(self, pose: F32) -> int:
         """The frame of the loop, played forwards, whose motion is most like `pose`, float32 (265,)."""
@@ -135,6 +137,7 @@ class IdleLoops:
             rest_motion=rest,
             mouth=behaviour.mouth,
             grid=MediaGrid(int(picture.fps)),
+            ends_twice=behaviour.ends_twice,
             pictures=self._loops.find(key),
         )
 

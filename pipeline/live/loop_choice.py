@@ -19,14 +19,19 @@ _POSE: Final = (*range(PITCH.start, ROLL.stop), *range(TRANSLATION.start, TRANSL
 _BLINKING: Final = 0.5
 
 
-def mirrored(step: int, count: int, per_frame: int = 1) -> int:
-    """Place of a step in `count` frames played to and fro, end frames shown twice: 0 1 2 2 1 0 0 1 ... for 3.
+def mirrored(step: int, count: int, per_frame: int = 1, *, ends_twice: bool = True) -> int:
+    """Place of a step in `count` frames played to and fro: 0 1 2 2 1 0 0 1 ... for 3, or 0 1 2 1 0 1 ... with each end shown once.
 
     Args:
         step: Any integer; steps are counted in pictures.
         count: Number of frames.
         per_frame: Pictures per frame; places then run from 0 to `per_frame * (count - 1)` and include places between frames.
+        ends_twice: Whether the end frames are shown twice where the way turns.
     """
+    if not ends_twice:
+        last = per_frame * (count - 1)
+        turn = step % max(2 * last, 1)
+        return min(turn, 2 * last - turn)
     turn = step % (2 * per_frame * count)
     return max(min(turn, per_frame * (2 * count - 1) - turn, per_frame * (count - 1)), 0)
 

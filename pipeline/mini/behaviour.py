@@ -17,6 +17,7 @@ class MiniBehaviour:
     """Implements `pipeline.session.behaviour.MotionBehaviour`; there is no set-up, so a prepared carry is never given."""
 
     template_frames = 0
+    ends_twice = True
     mouth = EXP
 
     def rest(self) -> F32:

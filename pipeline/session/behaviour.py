@@ -22,6 +22,11 @@ class MotionBehaviour(Protocol):
         ...
 
     @property
+    def ends_twice(self) -> bool:
+        """Whether a video played to and fro shows its end frames twice where it turns."""
+        ...
+
+    @property
     def mouth(self) -> slice:
         """Columns of the motion that move the mouth: when speech ends it is at rest sooner than the head."""
         ...

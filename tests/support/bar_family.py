@@ -85,6 +85,7 @@ class BarBehaviour:
     """A silent bar lies low."""
 
     template_frames = 0
+    ends_twice = True
     mouth = slice(0, 1)
 
     def rest(self) -> F32:
