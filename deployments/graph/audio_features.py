@@ -39,7 +39,9 @@ class AudioFeaturesReplica:
         self._worker: StageWorker[Item, FeatureRows] = StageWorker(
             "audio_features", self._batch, lambda rows: len(rows.rows) // ROWS_PER_FRAME, settings, self._probe
         )
-        self._reports = start_reports("audio_features", self.stats, self._sample, device == "cuda")
+        self._reports = start_reports(
+            "audio_features", self.stats, self._sample, device == "cuda", when_idle=self._worker.when_idle
+        )
 
     def facts(self) -> AudioFacts:
         """What a session must know to cut windows."""

@@ -35,7 +35,9 @@ class MotionDiffusionReplica:
         self._worker: StageWorker[Item, Answer] = StageWorker(
             "motion_diffusion", self._stage.steps, lambda answer: len(answer[0].motion), settings, self._stage.probe
         )
-        self._reports = start_reports("motion_diffusion", self.stats, self._sample, device == "cuda")
+        self._reports = start_reports(
+            "motion_diffusion", self.stats, self._sample, device == "cuda", when_idle=self._worker.when_idle
+        )
 
     def facts(self) -> MotionFacts:
         """What a session must know to cut hops."""

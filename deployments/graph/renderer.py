@@ -65,6 +65,7 @@ class RendererReplica:
             device == "cuda",
             doubles=family.doubles_in_motion_space,
             most=settings.sessions_per_gpu,
+            when_idle=self._worker.when_idle,
         )
 
     async def render(self, request: RenderRequest, context: CallContext) -> Nv12RectBatch:

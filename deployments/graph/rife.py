@@ -52,7 +52,7 @@ class RifeReplica:
             "rife", self._batch, len, settings, self._probe
         )
         on_gpu = self._facts.interpolates and device == "cuda"
-        self._reports = start_reports("rife", self.stats, self._sample, on_gpu)
+        self._reports = start_reports("rife", self.stats, self._sample, on_gpu, when_idle=self._worker.when_idle)
 
     def facts(self) -> RifeFacts:
         """Which network runs, or why none does."""

@@ -99,6 +99,11 @@ class MeasuredCost:
         self.value = first
         self._guessed = True
 
+    def guessed_again(self, value: float) -> None:
+        """Replace the guess by a newer one, in milliseconds; once load has been measured, that counts instead."""
+        if self._guessed:
+            self.value = value
+
     def measured(self, value: float, elapsed_s: float) -> float:
         """Take a measurement in.
 

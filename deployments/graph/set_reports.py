@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import ray
@@ -29,8 +30,16 @@ BUSY: Final = 0.3
 FRAMES_PER_SECOND: Final = 25.0
 PERCENTILE: Final = 0.95
 SAMPLED_S: Final = 0.5
+SAMPLED_AGAIN_S: Final = 0.2
+"""A first call that comes just then waits for so long at most."""
+SAMPLE_AGAIN_AFTER_S: Final = (20.0, 40.0, 80.0)
+"""A replica's start is measured while its neighbours on the GPU still load (on an H200 the renderer took 4.2 ms a frame then, 2.3
+later), so one that nobody has called yet is measured again after these many seconds."""
 SAMPLE_SESSIONS: Final = 4
 """Sessions whose windows share a batch where a GPU is well used; the cost of a lone window would keep half of them out."""
+
+
+WhenIdle = Callable[[Callable[[], float]], Awaitable[float | None]]
 
 
 class SetReports:
@@ -63,8 +72,21 @@ class SetReports:
         self._doubles = doubles
         self._most = most
         self._clock = clock
+        self._began_at = clock()
+        self._sampled = 0
         self._measured: tuple[float, StageStats] | None = None
         self._waits = Distribution()
+
+    def stale(self, stats: StageStats) -> bool:
+        """Whether the stage should be measured again: it has made no frame yet, and its neighbours may have been loading."""
+        due = SAMPLE_AGAIN_AFTER_S[self._sampled] if self._sampled < len(SAMPLE_AGAIN_AFTER_S) else math.inf
+        return self._on_gpu and not stats.frames and self._clock() - self._began_at >= due
+
+    def sampled_again(self, ms: float | None) -> None:
+        """Take in milliseconds per frame of 40 ms that were measured again; None where a call came first."""
+        self._sampled += 1
+        if ms is not None:
+            self._cost.guessed_again(ms * FRAMES_PER_SECOND)
 
     def next(self, stats: StageStats) -> StageReport:
         """The report for counters as they are now."""
@@ -113,16 +135,19 @@ def own_set_id() -> str:
     return str(ray.get_runtime_context().get_node_id())
 
 
-def ms_per_frame(sample: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> float:
-    """Milliseconds per frame of 40 ms that a stage needs, over at least `SAMPLED_S` seconds.
+def ms_per_frame(
+    sample: Callable[[], int], clock: Callable[[], float] = time.monotonic, least_s: float = SAMPLED_S
+) -> float:
+    """Milliseconds per frame of 40 ms that a stage needs.
 
     Args:
         sample: Makes some frames, as many calls at once would ask for them, and says how many.
         clock: Monotonic seconds.
+        least_s: Seconds to measure for, at least.
     """
     sample()  # the first one may still allocate
     began, frames = clock(), 0
-    while clock() - began < SAMPLED_S or not frames:
+    while clock() - began < least_s or not frames:
         frames += sample()
     return (clock() - began) * 1000 / frames
 
@@ -134,6 +159,7 @@ def start_reports(
     on_gpu: bool,
     doubles: bool = False,
     most: int | None = None,
+    when_idle: WhenIdle | None = None,
 ) -> asyncio.Task[None] | None:
     """Measure a stage and begin to tell the token pool about it; None outside a replica. Keep the task.
 
@@ -144,20 +170,32 @@ def start_reports(
         on_gpu: Whether the stage runs on a GPU.
         doubles: Whether it draws frames above 25 per second; the renderer's.
         most: Sessions that the operator allows on a set; None for as many as fit.
+        when_idle: Runs a measurement in the stage's thread, where no call is in work; None measures at the start only.
     """
     if not in_replica():
         return None
     first_ms = ms_per_frame(sample) if on_gpu else 0.0
     _log.info("stage_measured", stage=stage, ms_per_frame=round(first_ms, 3), on_gpu=on_gpu)
     reports = SetReports(own_set_id(), stage, first_ms, on_gpu, doubles, most)
-    return asyncio.create_task(_tell_the_pool(reports, stats), name=f"set-reports-{stage}")
+    return asyncio.create_task(_tell_the_pool(reports, stats, sample, when_idle), name=f"set-reports-{stage}")
 
 
-async def _tell_the_pool(reports: SetReports, stats: Callable[[], StageStats]) -> None:
+async def _tell_the_pool(
+    reports: SetReports,
+    stats: Callable[[], StageStats],
+    sample: Callable[[], int],
+    when_idle: WhenIdle | None,
+) -> None:
     """Report for as long as this replica lives; a pool that is away learns everything from the next report."""
     app = str(serve.get_replica_context().app_name)
     actor: Any = None
     while True:
+        if when_idle is not None and reports.stale(stats()):
+            measuring = when_idle(lambda: ms_per_frame(sample, least_s=SAMPLED_AGAIN_S))
+            [ms] = await asyncio.gather(measuring, return_exceptions=True)
+            if isinstance(ms, BaseException):
+                _log.warning("stage_not_measured_again", reason=first_line(ms, named=True))
+            reports.sampled_again(ms if isinstance(ms, float) else None)
         try:
             with translated("token_pool"):
                 actor = actor or pool_of(app)

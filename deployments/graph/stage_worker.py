@@ -105,6 +105,12 @@ class StageWorker(Generic[Item, Result]):
             raise StageFailedError(self._stage, f"not even its own test works: {first_line(outcome)}") from outcome
         self._suspect = False
 
+    async def when_idle(self, work: Callable[[], float]) -> float | None:
+        """Run something short in the model's thread unless calls are queued or in work; None where they are."""
+        if self._batcher.queued or self._running_since:
+            return None
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
     def stats(self, warm: Sequence[str] = ()) -> StageStats:
         """Counters since the start."""
         return StageStats(

@@ -15,7 +15,9 @@ from ray.exceptions import ActorDiedError, RayError
 from deployments.graph import set_reports
 from deployments.graph.calls import Distribution, StageStats
 from deployments.graph.errors import NotReadyError
+from deployments.graph.session_cost import MeasuredCost
 from deployments.graph.set_reports import MEASURED_OVER_S, SetReports, percentile_between
+from deployments.host.token_pool import StageReport
 from tests.support.manual_clock import ManualClock
 
 ENDS = (10.0, 80.0, 160.0)
@@ -50,7 +52,7 @@ def test_a_pool_in_trouble_gets_the_next_report(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(set_reports, "pool_of", pool_of)
     monkeypatch.setattr(set_reports, "REPORT_S", 0.0)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(set_reports._tell_the_pool(reports(ManualClock()), lambda: IDLE))
+        asyncio.run(set_reports._tell_the_pool(reports(ManualClock()), lambda: IDLE, lambda: 1, None))
     assert asked == ["app", "app"]
 
 
@@ -62,6 +64,62 @@ def test_the_first_report_is_what_was_measured_at_the_start() -> None:
 def test_a_stage_on_a_cpu_takes_no_gpu() -> None:
     cost = reports(ManualClock(), on_gpu=False).next(IDLE).cost
     assert (cost.thread_ms, cost.gpu_ms) == (75.0, 0.0)
+
+
+def test_a_replica_that_nobody_called_is_measured_again_once_its_neighbours_are_up() -> None:
+    clock = ManualClock()
+    found = reports(clock)
+    assert not found.stale(IDLE)
+    clock.now = 20.0
+    assert found.stale(IDLE)
+    found.sampled_again(2.0)
+    assert found.next(IDLE).cost.thread_ms == 50.0 and not found.stale(IDLE)
+    clock.now = 40.0
+    assert found.stale(IDLE) and not found.stale(counted(frames=1, busy_ms=1.0)), (
+        "what was called is measured by its calls"
+    )
+    found.sampled_again(None)
+    clock.now = 80.0
+    found.sampled_again(3.0)
+    assert found.next(IDLE).cost.thread_ms == 75.0, "the newest guess counts, also where it is more"
+    clock.now = 1000.0
+    assert not found.stale(IDLE)
+
+
+def test_a_stage_on_a_cpu_is_never_measured_again() -> None:
+    clock = ManualClock()
+    found = reports(clock, on_gpu=False)
+    clock.now = 100.0
+    assert not found.stale(IDLE)
+
+
+def test_once_load_was_measured_a_guess_changes_nothing() -> None:
+    cost = MeasuredCost(100.0)
+    cost.measured(60.0, 30.0)
+    cost.guessed_again(10.0)
+    assert cost.value == 60.0
+
+
+def test_a_measurement_that_fails_does_not_end_the_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[float] = []
+    clock = ManualClock()
+    found = reports(clock)
+    clock.now = 20.0
+
+    async def report(one: StageReport) -> None:
+        told.append(one.cost.thread_ms)
+        raise asyncio.CancelledError  # the replica ends
+
+    async def when_idle(work: object) -> float:
+        raise RuntimeError("the device is lost")
+
+    context = SimpleNamespace(app_name="app")
+    pool = SimpleNamespace(report=SimpleNamespace(remote=report))
+    monkeypatch.setattr(set_reports, "serve", SimpleNamespace(get_replica_context=lambda: context))
+    monkeypatch.setattr(set_reports, "pool_of", lambda app: pool)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(set_reports._tell_the_pool(found, lambda: IDLE, lambda: 1, when_idle))
+    assert told == [75.0]
 
 
 def test_a_busy_stretch_refines_the_cost() -> None:

@@ -34,6 +34,33 @@ def not_called() -> None:
     raise AssertionError("a healthy worker is not probed")
 
 
+def test_a_measurement_runs_in_the_thread_of_the_model_and_only_where_no_call_is_in_work() -> None:
+    started, hold = threading.Event(), threading.Event()
+
+    def run(items: Sequence[int]) -> list[int | LiveAnchorError]:
+        started.set()
+        assert hold.wait(60)
+        return list(items)
+
+    async def go() -> None:
+        worker: StageWorker[int, int] = StageWorker("test", run, lambda result: 1, StageSettings(), not_called)
+        names: list[str] = []
+
+        def measure() -> float:
+            names.append(threading.current_thread().name)
+            return 2.5
+
+        assert await worker.when_idle(measure) == 2.5 and names[0].startswith("test")
+        call = asyncio.create_task(worker.call(1, context("a")))
+        await asyncio.to_thread(started.wait, 60)
+        assert await worker.when_idle(measure) is None
+        hold.set()
+        await call
+        assert len(names) == 1
+
+    asyncio.run(go())
+
+
 def test_batches_run_in_one_thread_and_are_counted() -> None:
     threads: set[str] = set()
     started = threading.Event()
