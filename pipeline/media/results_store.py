@@ -7,11 +7,12 @@ with the time at which it expires and ends with 80 random bits, so it cannot be 
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, cast
 
@@ -127,15 +128,18 @@ class ResultsStore:
         self._fs: Any
         self._fs, self._root = fsspec.core.url_to_fs(self.uri)
 
-    def create(self) -> PendingResult:
+    def create(self, ttl_s: float | None = None) -> PendingResult:
         """Begin a result.
+
+        Args:
+            ttl_s: Seconds for which it can be fetched; None for as long as the store says.
 
         Raises:
             StoreUnreachableError: The place does not answer.
         """
         with self.reaching():
             self._fs.makedirs(self._root, exist_ok=True)
-        expires_ms = int((self._wall_clock() + self._ttl_s) * 1000)
+        expires_ms = int((self._wall_clock() + (self._ttl_s if ttl_s is None else ttl_s)) * 1000)
         return PendingResult(self, f"{expires_ms:0{_TIME_DIGITS}x}{secrets.token_hex(_RANDOM_BYTES)}")
 
     def find(self, result_id: str) -> StoredResult:
@@ -207,6 +211,15 @@ class ResultsStore:
         """Remove a result without a tombstone."""
         self._remove_file(result_id, _FILE)
 
+    def discard(self, result_id: str) -> None:
+        """Remove a result at once, as if it had never been; does nothing where there is none.
+
+        Raises:
+            StoreUnreachableError: The place does not answer.
+        """
+        with self.reaching():
+            self.remove(result_id)
+
     @contextmanager
     def reaching(self) -> Iterator[None]:
         """Turn what the place raises into our own error."""
@@ -248,6 +261,28 @@ class ResultsStore:
             elif dot + ending == _GONE:
                 tombstones.append(stem)
         return results, tombstones
+
+
+async def keep(store: ResultsStore, pieces: AsyncGenerator[bytes, None], ttl_s: float | None = None) -> StoredResult:
+    """Write a file to the store as it comes; nothing of it stays where that fails or is cancelled.
+
+    Args:
+        store: Where it goes.
+        pieces: The file from its start.
+        ttl_s: Seconds for which it can be fetched; None for as long as the store says.
+
+    Raises:
+        ResultTooLargeError: The file alone is larger than the store.
+        StoreUnreachableError: The store does not take it.
+    """
+    async with aclosing(pieces):
+        pending = await asyncio.to_thread(store.create, ttl_s)
+        try:
+            async for data in pieces:
+                await asyncio.to_thread(pending.write, data)
+            return await asyncio.to_thread(pending.commit)
+        finally:
+            await asyncio.to_thread(pending.abandon)
 
 
 def expiry_of(result_id: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
@@ -15,13 +14,14 @@ from deployments.graph.errors import StageLostError
 from deployments.graph.payload import Payload
 from deployments.host.avatar_commands import RegisterAvatar
 from deployments.host.counted import counted
-from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobStarted
+from deployments.host.finished_file import finished_file
+from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobEvent, JobStarted
 from pipeline.avatars.quota import AvatarQuota
 from pipeline.avatars.store import AvatarSummary
+from pipeline.media.file_buffer import leaving
 from pipeline.media.results_store import ResultsStore
 from serve_app.http.capacity import Hold, JobGate, UploadBudget
 from serve_app.http.files.fields import JobForm
-from serve_app.http.files.file_buffer import FileBuffer
 from serve_app.http.host import Host
 from serve_app.http.metrics import HttpMetrics
 from serve_app.http.settings import ApiSettings
@@ -141,29 +141,17 @@ async def start_job(host: Host, job: FileJob) -> StartedJob:
         LiveAnchorError: The job failed with this error.
     """
     events = host.generate(job)
-    started: JobStarted | None = None
-    done: JobDone | None = None
-    file = FileBuffer()
+    if not job.stream:
+        finished = await finished_file(events)
+        return StartedJob(finished.facts, finished.file.size, leaving(finished.file, PIECE_BYTES))
     try:
         async for event in events:
             if isinstance(event, JobStarted):
-                started = event
-                file.clear()
-                if job.stream:
-                    return StartedJob(started, 0, _streamed(events))
-            elif isinstance(event, JobBytes):
-                file.write(event.offset, event.data)
-            elif isinstance(event, JobDone):
-                done = event
-        await events.aclose()
-        if started is None or done is None:
-            raise StageLostError("session_host", 1)
-        file.check_whole(done.size_bytes)
+                return StartedJob(event, 0, _streamed(events))
+        raise StageLostError("session_host", 1)
     except BaseException:
-        file.clear()
         await events.aclose()
         raise
-    return StartedJob(started, file.size, _finished(file))
 
 
 async def _streamed(events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[bytes, None]:
@@ -171,12 +159,3 @@ async def _streamed(events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[by
         async for event in events:
             if isinstance(event, JobBytes):
                 yield event.data
-
-
-async def _finished(file: FileBuffer) -> AsyncGenerator[bytes, None]:
-    try:
-        for data in file.drain(PIECE_BYTES):
-            yield data
-            await asyncio.sleep(0)  # sending may never wait, so other tasks get their turn here
-    finally:
-        file.clear()

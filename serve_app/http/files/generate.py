@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -11,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from deployments.host.jobs import JobStarted
-from pipeline.media.results_store import StoredResult
+from pipeline.media.results_store import StoredResult, keep
 from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.context import request_id_of, route_of
 from serve_app.http.files.fields import read_job_form
@@ -93,7 +92,7 @@ def generate_routes(services: Services) -> APIRouter:
         async with AsyncExitStack() as stack:
             started = await _started(services, request, stack)
             stack.push_async_callback(started.pieces.aclose)
-            stored = await until_disconnect(request.receive, _kept(services, started))
+            stored = await until_disconnect(request.receive, keep(services.results, started.pieces))
             return _answer(started.facts, stored)
 
     @router.head("/jobs/{job_id}", include_in_schema=False)
@@ -118,18 +117,6 @@ async def _started(services: Services, request: Request, stack: AsyncExitStack) 
         job = await until_disconnect(request.receive, services.job_of(form, job_id))
         del form  # nothing but the job holds the upload from here on
         return await until_disconnect(request.receive, start_job(services.host, job))
-
-
-async def _kept(services: Services, started: StartedJob) -> StoredResult:
-    """Write the file to the results store as it comes."""
-    pending = await asyncio.to_thread(services.results.create)
-    try:
-        async with aclosing(started.pieces) as pieces:
-            async for data in pieces:
-                await asyncio.to_thread(pending.write, data)
-        return await asyncio.to_thread(pending.commit)
-    finally:
-        await asyncio.to_thread(pending.abandon)
 
 
 def _headers(started: StartedJob) -> dict[str, str]:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from deployments.host import finished_file
 from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobStarted
-from serve_app.http import services
-from serve_app.http.files.file_buffer import SLAB_BYTES, FileBuffer
+from pipeline.media.file_buffer import SLAB_BYTES, FileBuffer
 from tests.support.http_server import Served, serving, wait_for
 from tests.unit.serve_app.http.files.test_generate import _form, _raw_request
 
@@ -36,7 +36,7 @@ class Buffers:
             self.made.append(FileBuffer())
             return self.made[-1]
 
-        monkeypatch.setattr(services, "FileBuffer", make)
+        monkeypatch.setattr(finished_file, "FileBuffer", make)
 
     @property
     def held_bytes(self) -> int:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from serve_app.http.files.file_buffer import FileBuffer, FileGapError
+from pipeline.media.file_buffer import FileBuffer, FileGapError
 
 
 def data_of(size: int) -> bytes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import mmap
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Final
 
 from kernels.errors import LiveAnchorError
@@ -82,3 +83,13 @@ class FileBuffer:
             slab.close()
         self._slabs.clear()
         self._written = self.size = 0
+
+
+async def leaving(file: FileBuffer, piece_bytes: int) -> AsyncGenerator[bytes, None]:
+    """A finished file from its start in pieces; its memory is free at the end, however that comes."""
+    try:
+        for data in file.drain(piece_bytes):
+            yield data
+            await asyncio.sleep(0)  # a taker may never wait, so other tasks get their turn here
+    finally:
+        file.clear()
