@@ -241,6 +241,29 @@ KINDS: Final[dict[str, ProblemKind]] = {
         "the operator must make room.",
         "The store is full. Tell the operator the request_id.",
     ),
+    # videos that are made in the background
+    "video_not_found": ProblemKind(
+        404,
+        "There is no such video",
+        "It was deleted, ended too long ago, or belongs to another owner. `GET /v1/videos` lists those that there are.",
+    ),
+    "video_not_ready": ProblemKind(
+        409,
+        "The video is not made yet",
+        "It waits or is being made. Ask `GET /v1/videos/{id}` until `status` is `completed`, then fetch the content.",
+    ),
+    "video_state": ProblemKind(
+        409,
+        "The video is in a state in which this cannot be done",
+        "`got` is its state, `allowed` the states in which it can be done. A video that failed has no content; "
+        "`POST /v1/videos/{id}/retry` makes it after all.",
+    ),
+    "idempotency_mismatch": ProblemKind(
+        422,
+        "The key belongs to another request",
+        "Another request came with the same `Idempotency-Key` within 24 hours. Repeat a request with all its fields as they were, "
+        "or take a new key.",
+    ),
     # live sessions
     "session_not_found": ProblemKind(
         404, "There is no such live session", "No session has this id, or it ended a while ago. Make a new offer."
@@ -302,6 +325,19 @@ KINDS: Final[dict[str, ProblemKind]] = {
         503,
         "The service has as much work as it takes",
         "All places for jobs or all memory for uploads are taken. Wait for `Retry-After`, then send the request again.",
+        _LATER,
+    ),
+    "too_many_videos": ProblemKind(
+        503,
+        "As many videos wait as may wait",
+        "The queue of videos has as many as the operator allows. Wait for `Retry-After`, then send the request again.",
+        _LATER,
+    ),
+    "jobs_unavailable": ProblemKind(
+        503,
+        "The store of videos cannot be used",
+        "Its disk is full, or it does not answer. Nothing was accepted that is not kept. Send the request again a little later; "
+        "if that does not help, tell the operator.",
         _LATER,
     ),
     "not_ready": ProblemKind(
