@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from deployments.limits import LimitSettings
 from deployments.stores import StoreSettings
+from deployments.video_jobs.settings import VideoJobSettings
 from engines.runtimes.choice import RuntimeKind
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.families import DEFAULT_FAMILY, family_modules
@@ -121,6 +122,7 @@ class SessionHostSettings(Settings):
     encoder: EncoderSettings = EncoderSettings()
     deadlines: DeadlineSettings = DeadlineSettings()
     limits: LimitSettings = LimitSettings()
+    jobs: VideoJobSettings = VideoJobSettings()
 
 
 class DeploymentSettings(Settings):

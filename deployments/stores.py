@@ -8,14 +8,15 @@ from pipeline.config import Settings
 
 
 class StoreSettings(Settings):
-    """Where avatars and results live: a folder that all nodes mount, or an fsspec URI; LIVEANCHOR_HOME when empty."""
+    """Where avatars, results and uploads live: a folder that all nodes mount, or an fsspec URI; LIVEANCHOR_HOME when empty."""
 
     avatars: str = Field("", description="Avatar bundles.")
-    results: str = Field("", description="Finished files of POST /api/generate.")
+    results: str = Field("", description="Finished files of POST /api/generate and of video jobs.")
+    uploads: str = Field("", description="Speech and portraits of video jobs, until those are made.")
     results_max_bytes: int = Field(2 * 2**30, ge=2**20, description="Oldest results go first above this.")
     results_ttl_s: float = Field(3600.0, gt=0, description="A result can be fetched for this long.")
 
-    @field_validator("avatars", "results")
+    @field_validator("avatars", "results", "uploads")
     @classmethod
     def _can_be_opened(cls, uri: str) -> str:
         if "://" not in uri and "::" not in uri:

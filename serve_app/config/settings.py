@@ -28,6 +28,7 @@ from deployments.config import (
 )
 from deployments.limits import LimitSettings
 from deployments.stores import StoreSettings
+from deployments.video_jobs.settings import VideoJobSettings
 from kernels.errors import InvalidInputError
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.families import find_family
@@ -117,6 +118,7 @@ class AppConfig(BaseSettings):
     rtc: RtcSettings = RtcSettings()
     limits: LimitSettings = LimitSettings()
     stores: StoreSettings = StoreSettings()
+    jobs: VideoJobSettings = VideoJobSettings()
     http: HttpSettings = HttpSettings()
     batches: BatchesSettings = BatchesSettings()
     deadlines: DeadlineSettings = DeadlineSettings()
@@ -193,6 +195,7 @@ class AppConfig(BaseSettings):
             encoder=self.encoder,
             deadlines=self.deadlines,
             limits=self.limits,
+            jobs=self.jobs,
         )
 
     def ingress(self) -> ApiSettings:
@@ -203,6 +206,8 @@ class AppConfig(BaseSettings):
             rtc=self.rtc,
             limits=self.limits,
             stores=self.stores,
+            jobs=self.jobs,
+            family=self.models.family,
             http=self.http,
         )
 

@@ -6,7 +6,9 @@ from pydantic import Field
 
 from deployments.limits import LimitSettings
 from deployments.stores import StoreSettings
+from deployments.video_jobs.settings import VideoJobSettings
 from pipeline.config import SessionSettings, Settings
+from pipeline.families import DEFAULT_FAMILY
 from pipeline.live.settings import LiveSettings, RtcSettings
 from serve_app.http.body.pieces import BodyLimits
 
@@ -28,7 +30,9 @@ class ApiSettings(Settings):
     rtc: RtcSettings = RtcSettings()
     limits: LimitSettings = LimitSettings()
     stores: StoreSettings = StoreSettings()
+    jobs: VideoJobSettings = VideoJobSettings()
     http: HttpSettings = HttpSettings()
+    family: str = Field(DEFAULT_FAMILY, description="Which family of models makes the videos.")
     proxy_echoes_request_id: bool = Field(
         False, description="The proxy in front puts X-Request-Id into the answer itself, so the application must not."
     )
