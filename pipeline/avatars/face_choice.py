@@ -27,6 +27,8 @@ FACE_LIKE_SCORE: Final = 0.6
 DOUBTFUL_SCORE: Final = 0.8
 """Below this detector score a face is also looked for upside down: the mesh network draws upright faces onto inverted ones
 (upright faces score 0.83 and more, inverted ones up to 0.71)."""
+CONTINUED_SCORE: Final = 0.8
+"""Detector score from which the upper or lower part of a face, continued by its mirror image, is known (0.81 to 0.90 were seen)."""
 _ONE_FACE: Final = f"one face, at least {MIN_FACE_PX} px high, seen from the front"
 
 
@@ -111,7 +113,7 @@ def _no_face(rgb: U8, mesh: FaceMesh, best: float) -> PortraitError:
         mesh: The networks.
         best: Best detector score in it.
     """
-    if _is_half_a_face(rgb, mesh):
+    if _is_part_of_a_face(rgb, mesh):
         return _cut_off(0.5)
     for turns, words in ((1, "a quarter turn"), (3, "a quarter turn"), (2, "upside down")):
         turned = np.ascontiguousarray(np.rot90(rgb, turns))
@@ -123,21 +125,32 @@ def _no_face(rgb: U8, mesh: FaceMesh, best: float) -> PortraitError:
     return PortraitError("portrait_no_face", "no face", _ONE_FACE, "no face was found in the picture")
 
 
-def _is_half_a_face(rgb: U8, mesh: FaceMesh) -> bool:
-    """Whether a face runs over the left or right edge: continued by its mirror image it is a whole one."""
-    height, width = rgb.shape[:2]
-    reach = width // 2
-    wide = np.pad(rgb, ((0, 0), (reach, reach), (0, 0)), mode="reflect")
-    for face in judge_faces(mesh, wide, thorough=False)[0]:
-        if _is_upright_face(face) and face.size_px >= MIN_FACE_PX:
-            inside = (face.check.points[:, 0] >= reach) & (face.check.points[:, 0] < reach + width)
-            if 0.25 <= inside.mean() <= 0.9:
+def _is_part_of_a_face(rgb: U8, mesh: FaceMesh) -> bool:
+    """Whether a face runs over an edge: continued by its mirror image it is found.
+
+    Left and right halves make a whole face then. Eyes without a mouth, or a mouth without eyes, make an odd one that the mesh reads
+    differently from look to look; there the detector's score decides.
+    """
+    for axis in (1, 0):
+        length = rgb.shape[axis]
+        reach = length // 2
+        margins = [(0, 0), (0, 0), (0, 0)]
+        margins[axis] = (reach, reach)
+        for face in judge_faces(mesh, np.pad(rgb, margins, mode="reflect"), thorough=False)[0]:
+            along = face.check.points[:, 1 - axis]
+            inside = ((along >= reach) & (along < reach + length)).mean()
+            known = face.is_steady or (axis == 0 and face.score >= CONTINUED_SCORE)
+            if known and _is_upright(face) and face.size_px >= MIN_FACE_PX and 0.25 <= inside <= 0.9:
                 return True
     return False
 
 
 def _is_upright_face(face: FaceJudgement) -> bool:
-    return face.is_steady and not face.shape_faults and abs(face.pose.roll) <= MAX_ROLL_DEG
+    return face.is_steady and _is_upright(face)
+
+
+def _is_upright(face: FaceJudgement) -> bool:
+    return not face.shape_faults and abs(face.pose.roll) <= MAX_ROLL_DEG
 
 
 def _cut_off(outside: float) -> PortraitError:

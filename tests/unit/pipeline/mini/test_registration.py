@@ -257,7 +257,17 @@ def _cut(edge: str, share: float) -> U8:
 
 
 @pytest.mark.parametrize(
-    ("edge", "share"), [("left", 0.5), ("right", 0.5), ("left", 0.4), ("right", 0.4), ("top", 0.4), ("bottom", 0.5)]
+    ("edge", "share"),
+    [
+        ("left", 0.5),
+        ("right", 0.5),
+        ("left", 0.4),
+        ("right", 0.4),
+        ("top", 0.4),
+        ("top", 0.5),
+        ("bottom", 0.4),
+        ("bottom", 0.5),
+    ],
 )
 def test_half_a_face_is_cut_off_and_not_upside_down(mesh: FaceMesh, edge: str, share: float) -> None:
     with pytest.raises(PortraitError) as caught:
