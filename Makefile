@@ -25,7 +25,8 @@ demo: $(READY) ## a talking mp4 from the committed speech sample, through the Ra
 	$(BIN)/liveanchor generate --audio docs/demo/speech.wav --out $(OUT)/demo.mp4
 
 test: $(READY) ## every CPU test but the nightly ones
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest tests/browser tests/ray
+	$(BIN)/python -m pytest tests/golden tests/unit -n 2 --dist worksteal
 
 nightly: $(READY) ## the tests that take long and say little more than their faster neighbours
 	$(BIN)/python -m pytest --nightly -m nightly

@@ -19,6 +19,9 @@ if not torch.cuda.is_available():
     # before anything imports triton: without a GPU its kernels run in the interpreter, on CPU tensors
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)  # workers share the cores
+
 # How fast an example is drawn or runs says something about the machine only. Continuous integration draws the same ones every time:
 # what a new draw finds is a fault of its own, not of the change that it came with.
 settings.register_profile(
