@@ -14,6 +14,7 @@ from engines.runtimes.choice import RuntimeKind
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.families import DEFAULT_FAMILY, family_modules
 from pipeline.live.settings import LiveSettings, RtcSettings
+from pipeline.voices.settings import VoiceSettings
 
 
 def _known_family(name: str) -> str:
@@ -123,6 +124,7 @@ class SessionHostSettings(Settings):
     deadlines: DeadlineSettings = DeadlineSettings()
     limits: LimitSettings = LimitSettings()
     jobs: VideoJobSettings = VideoJobSettings()
+    voices: VoiceSettings = VoiceSettings()
 
 
 class DeploymentSettings(Settings):

@@ -168,6 +168,12 @@ _LOOKS: tuple[Callable[[], Finding | list[Finding]], ...] = (
     _package("ray serve", "ray", "ray", "for serving: pip install 'liveanchor[serve]'"),
     _ray_cluster,
     _package("webrtc", "aiortc", "aiortc", "for live sessions: pip install 'liveanchor[live]'"),
+    _package(
+        "voice for text",
+        "hibari",
+        "hibari-tts",
+        "for --text: pip install 'liveanchor[speech]', or set voices.url to a server of POST /v1/audio/speech",
+    ),
     _package("triton", "triton", "triton", "for GPU kernels: pip install 'liveanchor[gpu]'"),
     _tensorrt,
     _package(

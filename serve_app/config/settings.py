@@ -34,6 +34,7 @@ from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Sett
 from pipeline.families import find_family
 from pipeline.family import ALL_STAGES
 from pipeline.live.settings import LiveSettings, RtcSettings
+from pipeline.voices.settings import VoiceSettings
 from serve_app.config.errors import ENV_PREFIX, NESTED, misspelt_variable, no_yaml, refusal
 from serve_app.http.settings import ApiSettings, HttpSettings
 
@@ -116,6 +117,7 @@ class AppConfig(BaseSettings):
     encoder: EncoderSettings = EncoderSettings()
     live: LiveSettings = LiveSettings()
     rtc: RtcSettings = RtcSettings()
+    voices: VoiceSettings = VoiceSettings()
     limits: LimitSettings = LimitSettings()
     stores: StoreSettings = StoreSettings()
     jobs: VideoJobSettings = VideoJobSettings()
@@ -196,6 +198,7 @@ class AppConfig(BaseSettings):
             deadlines=self.deadlines,
             limits=self.limits,
             jobs=self.jobs,
+            voices=self.voices,
         )
 
     def ingress(self) -> ApiSettings:

@@ -58,7 +58,7 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "field_too_large": ProblemKind(
         413,
         "A field is too large",
-        "One field has more bytes than `allowed`: text fields hold 1 KiB, files what the operator set.",
+        "One field has more bytes than `allowed`: prose holds 40 kB, other text fields 1 KiB, files what the operator set.",
     ),
     "body_too_large": ProblemKind(
         413,
@@ -116,6 +116,30 @@ KINDS: Final[dict[str, ProblemKind]] = {
     ),
     "audio_too_long": ProblemKind(
         422, "The speech is too long", "It lasts longer than `allowed`. Cut it into several jobs."
+    ),
+    "text_too_long": ProblemKind(
+        422, "The text is too long", "To say it takes longer than `allowed`. Cut it into several jobs."
+    ),
+    "voice_missing": ProblemKind(
+        501,
+        "The service has no voice for text",
+        "Neither the embedded voice is installed (extra `speech`) nor a server of voices is set (`voices.url`). Send audio, or ask "
+        "the operator for one of them.",
+        "Send audio, or ask the operator to install the extra `speech` or to set `voices.url`.",
+    ),
+    "voice_unreachable": ProblemKind(
+        503,
+        "The voice does not answer",
+        "The server of voices that the operator set cannot be reached, or has too much work. Send the text again a little later; "
+        "if that does not help, tell the operator.",
+        _LATER,
+    ),
+    "voice_failed": ProblemKind(
+        502,
+        "The voice could not say the text",
+        "The server of voices refused the text or answered something that is no speech, or the voice made no sound of it (the "
+        "embedded one knows English). Send other text or audio; if that does not help, tell the operator the `request_id`.",
+        "The voice refused this text or made no sound of it. Send other text, or audio; the server's log has the reason.",
     ),
     "audio_too_large": ProblemKind(
         413,

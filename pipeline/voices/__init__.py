@@ -1,0 +1,1 @@
+"""Text -> voice: sentences, the embedded voice, servers of the `/v1/audio/speech` convention, captions."""
