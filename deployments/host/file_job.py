@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deployments.config import SessionHostSettings
+from deployments.graph.payload import Payload
 from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
 from pipeline.config import EncoderSettings
 from pipeline.media.audio_in import DecodedAudio, decode_audio
@@ -17,6 +18,9 @@ from pipeline.media.mp4_pieces import PiecewiseMp4Writer
 from pipeline.session.generate import describe, video_format, write_clip
 from pipeline.stage_meter import StageMeter
 from pipeline.types import Avatar
+from pipeline.voices.captions import Cue, cues_of
+from pipeline.voices.voice import Voice
+from pipeline.voices.whole_text import speak_whole
 
 PIECES_AHEAD = 4
 """Pieces of a file that may wait for the reader of the events; when more would wait, encoding waits instead."""
@@ -24,11 +28,12 @@ PIECES_AHEAD = 4
 
 @dataclass(frozen=True)
 class PreparedJob:
-    """Holds a job whose input has been accepted: its speech, decoded, and its avatar."""
+    """Holds a job whose input has been accepted: its speech, decoded, its avatar, and captions where a text is spoken."""
 
     job: FileJob
     audio: DecodedAudio
     avatar: Avatar
+    cues: tuple[Cue, ...] = ()
 
     def started(self) -> JobStarted:
         """The first event."""
@@ -41,10 +46,29 @@ class PreparedJob:
             width=result.width,
             height=result.height,
             duration_s=result.duration_s,
+            cues=self.cues,
         )
 
 
-def prepare_job(job: FileJob, presenter: Callable[[str | None], Avatar], settings: SessionHostSettings) -> PreparedJob:
+async def with_speech(job: FileJob, voice: Voice, settings: SessionHostSettings) -> tuple[FileJob, tuple[Cue, ...]]:
+    """Let the voice speak a job's prompt: the job with that as its audio, and the captions; a job with audio comes back as it is.
+
+    Raises:
+        TextTooLongError: The text takes longer than speech may last.
+        VoiceError: There is no voice, or it failed.
+    """
+    if not job.prompt:
+        return job, ()
+    spoken = await speak_whole(voice, job.prompt, settings.limits.max_audio_s)
+    return replace(job, audio=Payload(spoken.wav)), cues_of(spoken.said)
+
+
+def prepare_job(
+    job: FileJob,
+    presenter: Callable[[str | None], Avatar],
+    settings: SessionHostSettings,
+    cues: tuple[Cue, ...] = (),
+) -> PreparedJob:
     """Decode the speech, let go of the upload, and find the presenter. The call takes long: make it in a thread.
 
     Raises:
@@ -54,7 +78,7 @@ def prepare_job(job: FileJob, presenter: Callable[[str | None], Avatar], setting
     avatar = presenter(job.avatar_id)
     decoded = decode_audio(job.audio.view, limits, normalise=job.normalise)
     job.audio.release()
-    return PreparedJob(job, decoded, avatar)
+    return PreparedJob(job, decoded, avatar, cues)
 
 
 async def run_job(

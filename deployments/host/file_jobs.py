@@ -16,10 +16,11 @@ from deployments.config import SessionHostSettings
 from deployments.graph.stage_facts import StageFacts
 from deployments.graph.stage_worker import replica_id
 from deployments.graph.stages import GraphStages, StageHandles
-from deployments.host.file_job import prepare_job, run_job
+from deployments.host.file_job import prepare_job, run_job, with_speech
 from deployments.host.hosted_avatars import HostedAvatars
 from deployments.host.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
 from pipeline.stage_meter import StageMeter
+from pipeline.voices.voice import Voice
 
 
 class FileJobs:
@@ -29,6 +30,7 @@ class FileJobs:
         handles: Handles of the stage deployments.
         facts: Facts about the stages: what sessions must know of them, and which frame rates they can make.
         avatars: The avatars that may speak.
+        voice: Speaks the text of jobs that bring no audio.
         settings: Settings of the session host.
         clock: Gives monotonic seconds.
     """
@@ -38,12 +40,14 @@ class FileJobs:
         handles: StageHandles,
         facts: StageFacts,
         avatars: HostedAvatars,
+        voice: Voice,
         settings: SessionHostSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._handles = handles
         self._facts = facts
         self._avatars = avatars
+        self._voice = voice
         self._settings = settings
         self._clock = clock
         self._active: dict[str, JobProgress] = {}
@@ -101,7 +105,8 @@ class FileJobs:
     async def _events(self, job: FileJob) -> AsyncGenerator[JobEvent, None]:
         info = await self._facts.info()
         await self._facts.check_rate(job.settings)
-        prepared = await asyncio.to_thread(prepare_job, job, self._avatars.speaker, self._settings)
+        job, cues = await with_speech(job, self._voice, self._settings)
+        prepared = await asyncio.to_thread(prepare_job, job, self._avatars.speaker, self._settings, cues)
         deadlines = self._settings.deadlines
         stages = GraphStages(
             self._handles,

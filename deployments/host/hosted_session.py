@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
+import structlog
+
 from deployments.host.command import Answer
 from deployments.host.event_log import EventLog
 from deployments.host.live_calls import Interrupted, LiveOffer, Spoken, ViewerAnswer
@@ -24,15 +26,19 @@ from deployments.host.live_commands import (
     ReadStats,
     RemoveViewer,
     Speak,
+    SpeakText,
 )
 from deployments.host.live_errors import AudioInUseError, IceRestartError, SessionEndedError, WrongDriveError
 from deployments.host.live_session_stats import first_frame_ms, session_stats
-from kernels.errors import InvalidInputError
+from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.live.contracts import Drive, EndReason
 from pipeline.live.session import LiveSession
+from pipeline.live.text_speaker import TextSpeaker
 from pipeline.media.audio_container import AudioLimits
 from pipeline.media.audio_in import decode_audio
 from pipeline.types import SAMPLE_RATE_HZ
+from pipeline.voices.errors import VoiceError
+from pipeline.voices.voice import Voice
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.peer import LivePeer
 from pipeline.webrtc.sdp import TrickledCandidate
@@ -50,6 +56,7 @@ class HostedSession:
         viewers: Connections of clients that only watch.
         log: The session's events.
         speech: Bounds on a file that is to be spoken.
+        voice: Speaks text.
 
     Attributes:
         audio_token: Names the connection that pushes PCM; empty while none does.
@@ -65,6 +72,7 @@ class HostedSession:
         viewers: Viewers,
         log: EventLog,
         speech: AudioLimits,
+        voice: Voice,
     ) -> None:
         self.offer = offer
         self.session = session
@@ -73,6 +81,9 @@ class HostedSession:
         self.viewers = viewers
         self.log = log
         self._speech = speech
+        self._voice = voice
+        self._texts = TextSpeaker(voice, session.voice, self._not_spoken)
+        self._record = structlog.get_logger("liveanchor.live")
         self.audio_token = ""
         self.task: asyncio.Task[EndReason] | None = None
 
@@ -98,6 +109,7 @@ class HostedSession:
             parts.push_async_callback(self.hub.close)
             parts.push_async_callback(self.peer.close)
             parts.push_async_callback(self.viewers.close)
+            parts.push_async_callback(self._texts.close)
 
     def stats(self) -> dict[str, Any]:
         """The session's numbers, as plain values."""
@@ -121,6 +133,8 @@ class HostedSession:
                 await self.over()
             case Speak():
                 return await self._speak(command.audio)
+            case SpeakText():
+                return self._speak_text(command.text)
             case OpenAudio():
                 return self._open_audio()
             case PushAudio():
@@ -128,6 +142,7 @@ class HostedSession:
             case CloseAudio():
                 self._close_audio(command.token)
             case Interrupt():
+                self._texts.cancel()
                 cut = self.session.interrupt()
                 return Interrupted(cut.epoch, cut.position_s, cut.utterance_id)
             case ReadStats():
@@ -150,6 +165,17 @@ class HostedSession:
         waiting_s = self.session.waiting_s
         utterance_id = self.session.voice.speak(pcm)
         return Spoken(utterance_id, len(pcm) / SAMPLE_RATE_HZ, waiting_s)
+
+    def _speak_text(self, text: str) -> Spoken:
+        self._check_drive()
+        self._voice.check()
+        waiting_s = self.session.waiting_s
+        return Spoken(self._texts.say(text), None, waiting_s)
+
+    def _not_spoken(self, error: LiveAnchorError, utterance_id: str) -> None:
+        self._record.warning("text_not_spoken", session_id=self.offer.session_id, code=error.code, reason=str(error))
+        told = error.told if isinstance(error, VoiceError) else str(error)
+        self.session.complain(told, utterance_id)
 
     def _open_audio(self) -> str:
         self._check_drive()

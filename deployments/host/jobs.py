@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from deployments.graph.payload import Payload
 from pipeline.config import SessionSettings
+from pipeline.voices.captions import Cue
 
 PIECE_BYTES = 256 * 1024
 """Bytes of the largest piece of a file in one event: small enough for any transport, large enough to be cheap."""
@@ -17,12 +18,13 @@ class FileJob:
 
     Attributes:
         job_id: Name by which progress can be asked for; should be unique.
-        audio: The uploaded file as it came, any container; let go of once it is decoded.
+        audio: The uploaded file as it came, any container; let go of once it is decoded. Empty where `prompt` is spoken.
         avatar_id: A registered presenter; None for the default presenter.
         settings: Chunking, frame rate, colour.
         seed: Head motion and blinks are a function of it.
         stream: True: a fragmented mp4, playable while it is made. False: a finished file (index in front).
         normalise: Bring the voice to -23 LUFS; otherwise its level stays what it was.
+        prompt: Text that the host's voice speaks; empty where there is `audio`.
     """
 
     job_id: str
@@ -32,6 +34,7 @@ class FileJob:
     seed: int = 0
     stream: bool = False
     normalise: bool = False
+    prompt: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class JobStarted:
         width: Width of the picture in pixels.
         height: Height of the picture in pixels.
         duration_s: Length of the speech in seconds.
+        cues: Captions of a text; none where audio came.
     """
 
     job_id: str
@@ -55,6 +59,7 @@ class JobStarted:
     width: int
     height: int
     duration_s: float
+    cues: tuple[Cue, ...] = ()
 
 
 @dataclass(frozen=True)

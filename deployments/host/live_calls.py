@@ -71,12 +71,12 @@ class Spoken:
 
     Attributes:
         utterance_id: Id of the utterance; its events carry it.
-        duration_s: Length of the speech in seconds.
+        duration_s: Length of the speech in seconds; None for text, which is not spoken yet.
         queued_s: Seconds of speech that wait before it.
     """
 
     utterance_id: str
-    duration_s: float
+    duration_s: float | None
     queued_s: float
 
 

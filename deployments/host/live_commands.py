@@ -51,6 +51,20 @@ class Speak(LiveCommand[Spoken]):
 
 
 @dataclass(frozen=True)
+class SpeakText(LiveCommand[Spoken]):
+    """Queue a text behind everything that was pushed before; it is spoken sentence by sentence.
+
+    Raises WrongDriveError, QueueFullError, VoiceMissingError.
+    What the voice cannot do is told by an event `error` that names the utterance.
+
+    Attributes:
+        text: Words, as `pipeline.voices.sentences.spoken_text` gives them.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True)
 class OpenAudio(LiveCommand[str]):
     """Become the connection that pushes PCM; the answer is the token of that place. Raises WrongDriveError, AudioInUseError."""
 

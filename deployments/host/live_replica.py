@@ -31,6 +31,7 @@ from deployments.host.live_sessions import LiveSessions
 from deployments.host.session_leases import SessionLeases
 from kernels.errors import LiveAnchorError, first_line
 from pipeline.stages import StageInfo
+from pipeline.voices.voice import Voice
 from pipeline.webrtc.warm_up import warm_up
 
 REGISTRY: Final = "live_registry"
@@ -44,6 +45,7 @@ class LiveReplica:
         handles: Handles of the stage deployments.
         facts: Facts about the stages: what sessions must know of them, and which frame rates they can make.
         avatars: The avatars that may speak.
+        voice: Speaks text.
         settings: Settings of the session host.
         clock: Gives monotonic seconds.
     """
@@ -53,12 +55,14 @@ class LiveReplica:
         handles: StageHandles,
         facts: StageFacts,
         avatars: HostedAvatars,
+        voice: Voice,
         settings: SessionHostSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._handles = handles
         self._facts = facts
         self._avatars = avatars
+        self._voice = voice
         self._settings = settings
         self._clock = clock
         self._name = own_full_name()
@@ -185,6 +189,7 @@ class LiveReplica:
                     self._stages_of,
                     self._avatars.speaker,
                     self._graph_stages(info, "idle-loops"),
+                    self._voice,
                     clock=self._clock,
                     on_begin=self._began,
                     on_end=self._ended,

@@ -19,10 +19,14 @@ from deployments.host.live_calls import LiveAnswer, LiveOffer, NumberedEvent
 from deployments.host.live_commands import LiveCommand
 from deployments.host.live_errors import SessionEndedError, SessionNotFoundError
 from deployments.host.session_setup import set_up
-from pipeline.live.contracts import EndReason
+from kernels.errors import LiveAnchorError
+from pipeline.live.contracts import Drive, EndReason
 from pipeline.live.idle_loop import IdleLoops
 from pipeline.stages import Stages
 from pipeline.types import Avatar
+from pipeline.voices.choice import find_voice
+from pipeline.voices.errors import VoiceMissingError
+from pipeline.voices.voice import Voice
 from pipeline.webrtc.helpers import Helpers
 
 KEPT_REASONS: Final = 1000
@@ -37,6 +41,7 @@ class LiveSessions:
         stages_of: Gives the stage calls of a session by its id.
         presenter: Finds an avatar by its id, the default one for None; called in a thread.
         stages_for_loops: Stage calls that draw idle loops.
+        voice: Speaks text; that of the settings where None.
         clock: Gives monotonic seconds.
         on_begin: Called with the id of a session that begins.
         on_end: Called with a session's id and why it ended, when everything of it is free.
@@ -48,6 +53,7 @@ class LiveSessions:
         stages_of: Callable[[str], Awaitable[Stages]],
         presenter: Callable[[str | None], Avatar],
         stages_for_loops: Stages,
+        voice: Voice | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         on_begin: Callable[[str], Awaitable[None]] | None = None,
@@ -57,6 +63,8 @@ class LiveSessions:
         self._stages_of = stages_of
         self._avatars = LiveAvatars(presenter, settings.session.colour)
         self._loops = IdleLoops(stages_for_loops, settings.live)
+        self._voice = voice or find_voice(settings.voices)
+        self._warming: asyncio.Task[None] | None = None
         self._on_begin = on_begin
         self._on_end = on_end
         self._entries: dict[str, HostedSession] = {}
@@ -102,7 +110,16 @@ class LiveSessions:
         try:
             avatar, canvas = await self._avatars.find(offer.avatar_id)
             stages = await self._stages_of(offer.session_id)
-            entry = set_up(offer, self._settings, stages, (avatar, canvas), self._loops, self.headroom, self._helpers)
+            entry = set_up(
+                offer,
+                self._settings,
+                stages,
+                (avatar, canvas),
+                self._loops,
+                self.headroom,
+                self._helpers,
+                self._voice,
+            )
             self._beginning.add(offer.session_id)
             announced = asyncio.create_task(self._announce(offer.session_id))  # takes as long as half an answer
             try:
@@ -123,6 +140,8 @@ class LiveSessions:
             self._beginning.discard(offer.session_id)
         self._entries[offer.session_id] = entry
         entry.task = asyncio.create_task(self._run(entry), name=f"live-{offer.session_id}")
+        if offer.drive is Drive.PUSH and self._warming is None:  # a text may come
+            self._warming = asyncio.create_task(self._warm_voice(), name="voice-warm-up")
         self._log.info("session_begun", session_id=offer.session_id, drive=str(offer.drive), fps=offer.fps)
         return LiveAnswer(offer.session_id, sdp, avatar.avatar_id, canvas.width, canvas.height, offer.fps)
 
@@ -132,6 +151,14 @@ class LiveSessions:
         if late is not None:
             late.session.end(EndReason.CONNECT_TIMEOUT)
             await self.ended_because(late.offer.session_id)
+
+    async def _warm_voice(self) -> None:
+        try:
+            await self._voice.warm()
+        except VoiceMissingError:  # said where a text comes
+            return
+        except LiveAnchorError as error:
+            self._log.warning("voice_not_ready", code=error.code, reason=str(error))
 
     async def _announce(self, session_id: str) -> None:
         if self._on_begin is not None:
@@ -169,6 +196,10 @@ class LiveSessions:
         """End all sessions."""
         for session_id in self.ids:
             await self.drain(session_id)
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.gather(self._warming, return_exceptions=True)
+        await self._voice.close()
         await self._helpers.close()
         await self._loops.close()
 

@@ -28,6 +28,7 @@ from deployments.host.live_replica import LiveReplica
 from deployments.logs import configure_replica_logs
 from kernels.errors import InvalidInputError
 from pipeline.families import find_family
+from pipeline.voices.choice import find_voice
 
 READY_S = 4.0
 
@@ -72,8 +73,9 @@ class SessionHostReplica:
             lambda: default_of(store, maker),
             family,
         )
-        self._jobs = FileJobs(self._handles, self._facts, self._avatars, settings, clock)
-        self._live = LiveReplica(self._handles, self._facts, self._avatars, settings, clock)
+        voice = find_voice(settings.voices)
+        self._jobs = FileJobs(self._handles, self._facts, self._avatars, voice, settings, clock)
+        self._live = LiveReplica(self._handles, self._facts, self._avatars, voice, settings, clock)
 
     async def generate_stream(self, job: FileJob) -> AsyncGenerator[JobEvent, None]:
         """Make one talking mp4; events and errors are those of `FileJobs.run`."""

@@ -16,6 +16,7 @@ from pipeline.session.behaviour import behaviour_of
 from pipeline.stage_meter import StageMeter
 from pipeline.stages import Stages
 from pipeline.types import Avatar, Nv12Canvas
+from pipeline.voices.voice import Voice
 from pipeline.webrtc.helpers import Helpers
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.peer import LivePeer
@@ -48,6 +49,7 @@ def set_up(
     loops: IdleLoops,
     headroom: Headroom,
     helpers: Helpers,
+    voice: Voice,
 ) -> HostedSession:
     """Put a session together; nothing of it runs yet.
 
@@ -59,6 +61,7 @@ def set_up(
         loops: Idle loops of this process.
         headroom: Told what the session costs, and when its client has come.
         helpers: STUN and TURN servers of this process.
+        voice: Speaks text.
     """
     avatar, canvas = face
     live, session_id = settings.live, offer.session_id
@@ -104,5 +107,5 @@ def set_up(
     )
     viewers = Viewers(hub, settings.rtc, connect_timeout_s=live.connect_timeout_s, helpers=helpers)
     speech = AudioLimits(live.max_queued_speech_s, settings.limits.max_upload_bytes)
-    hosted = HostedSession(offer, session, hub, peer, viewers, log, speech)
+    hosted = HostedSession(offer, session, hub, peer, viewers, log, speech, voice)
     return hosted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -65,6 +66,7 @@ class DrivingVoice:
         self._speaker: MicVoice | SpeechQueue = self._mic if drive is Drive.MIC else self._queue
         self._playing = False
         self._fades_until = 0
+        self._heard = asyncio.Event()
 
     @property
     def current(self) -> Utterance | None:
@@ -137,8 +139,45 @@ class DrivingVoice:
         self._pump()
         return utterance_id
 
+    def announce(self) -> str:
+        """Queue an utterance whose samples all come later, by `add`, until `close`.
+
+        Returns:
+            Its id.
+
+        Raises:
+            InvalidInputError: A microphone drives the face.
+        """
+        self._only_pushed()
+        return self._queue.announce(self._now())
+
+    def add(self, utterance_id: str, pcm: F32) -> bool:
+        """Add to an announced utterance, float32 (n,), 16 kHz mono.
+
+        Returns:
+            Whether it is still wanted: one that was cut is not.
+
+        Raises:
+            QueueFullError: More speech waits than `max_queued_s`.
+        """
+        wanted = self._queue.add(utterance_id, _finite(pcm), self._now())
+        self._pump(len(pcm))
+        return wanted
+
+    def close(self, utterance_id: str) -> None:
+        """Nothing more comes of an announced utterance; one that was cut is no error."""
+        self._queue.close(utterance_id)
+        self._pump()
+
+    async def until_waiting(self, most: int) -> None:
+        """Return when at most so many samples wait to be heard."""
+        while self.waiting > most:
+            await self._heard.wait()
+
     def go_on(self) -> None:
         """Time has passed: what will be heard soon is laid on the timeline."""
+        self._heard.set()
+        self._heard.clear()  # whoever waits has been woken
         if self._drive is Drive.PUSH and not self._queue.empty:
             self._pump()
 

@@ -186,6 +186,10 @@ class LiveSession:
         speaking.interrupted(cut)
         return Interruption(cut[0].sent / SAMPLE_RATE_HZ, cut[0].utterance_id, speaking.epoch)
 
+    def complain(self, detail: str, utterance_id: str | None = None) -> None:
+        """Tell the client of a failure that does not end the session."""
+        self._speaking.event("error", utterance_id=utterance_id, detail=detail)
+
     def stats(self) -> LiveStats:
         """Numbers of now."""
         now = self._clock.now()
@@ -286,7 +290,7 @@ class LiveSession:
 
     def _fail(self, detail: str) -> None:
         if self._life.reason is None:
-            self._speaking.event("error", detail=detail)
+            self.complain(detail)
             self.end(EndReason.FAILED)
 
     def _now(self) -> int:

@@ -32,7 +32,8 @@ class SpeakingState:
     def heard(self, over: list[Utterance], current: Utterance | None) -> None:
         """Note what a heard tick changed: some utterances are over, and another may have begun."""
         for utterance in over:
-            self._begins(utterance)
+            if utterance.sent:
+                self._begins(utterance)
             self._finished(utterance, interrupted=False)
         if current is not None and current.sent:
             self._begins(current)

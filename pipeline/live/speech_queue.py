@@ -172,9 +172,28 @@ class SpeechQueue:
         if self._open is None:
             self._open = self._new(pcm, now)
         else:
-            self._check_room(pcm)
-            self._open.add(pcm, now)
+            self._add(self._open, pcm, now)
         return self._open.utterance_id
+
+    def announce(self, now: int) -> str:
+        """Queue an utterance whose samples all come later, by `add`, until `close`; return its id. It keeps its place meanwhile."""
+        return self._new(np.zeros(0, np.float32), now).utterance_id
+
+    def add(self, utterance_id: str, pcm: F32, now: int) -> bool:
+        """Add to an announced utterance, and return whether it is still wanted: one that was cut is not.
+
+        Raises:
+            QueueFullError: More speech would wait than the session keeps.
+        """
+        utterance = self._waiting(utterance_id)
+        if utterance is not None:
+            self._add(utterance, pcm, now)
+        return utterance is not None
+
+    def close(self, utterance_id: str) -> None:
+        """Nothing more comes of an announced utterance; one that was cut is no error."""
+        if (utterance := self._waiting(utterance_id)) is not None:
+            utterance.finished = True
 
     def finish(self) -> str | None:
         """Close the open utterance and return its id; None where none is open."""
@@ -234,6 +253,13 @@ class SpeechQueue:
         utterance.add(pcm, now)
         self._queue.append(utterance)
         return utterance
+
+    def _add(self, utterance: Utterance, pcm: F32, now: int) -> None:
+        self._check_room(pcm)
+        utterance.add(pcm, now)
+
+    def _waiting(self, utterance_id: str) -> Utterance | None:
+        return next((one for one in self._queue if one.utterance_id == utterance_id), None)
 
     def _check_room(self, pcm: F32) -> None:
         queued = self.queued_samples

@@ -112,6 +112,7 @@ def job_body(settings: ApiSettings, *, kept: bool = False) -> dict[str, Any]:
             "examples": {
                 "default": {"summary": "The default presenter", "value": {"audio": "(speech.wav)"}},
                 "portrait": {"summary": shown[0], "value": shown[1]},
+                "text": {"summary": "Text that is spoken", "value": {"prompt": "Good evening."}},
             },
         },
         JSON: {

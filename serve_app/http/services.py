@@ -108,7 +108,16 @@ class Services:
         avatar_id = form.avatar_id
         if form.portrait is not None:
             avatar_id = (await self.register(form.portrait, "", temporary=True)).avatar_id
-        return FileJob(job_id, Payload(form.audio), avatar_id, form.session, form.seed, form.stream, form.normalise)
+        return FileJob(
+            job_id,
+            Payload(form.audio),
+            avatar_id,
+            form.session,
+            form.seed,
+            form.stream,
+            form.normalise,
+            form.prompt,
+        )
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from deployments.host.live_commands import (
     ReadStats,
     RemoveViewer,
     Speak,
+    SpeakText,
 )
 from deployments.host.live_errors import (
     AudioInUseError,
@@ -55,6 +56,7 @@ class FakeSession:
     candidates: list[dict[str, Any]] = field(default_factory=list)
     pcm: list[F32] = field(default_factory=list)
     utterances: list[float] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     epoch: int = 0
     token: str = ""
     viewers: set[str] = field(default_factory=set)
@@ -86,6 +88,7 @@ class FakeLiveHost:
         self.ended: dict[str, str] = {}
         self.refused = 0
         self.failure: LiveAnchorError | None = None
+        self.text_failure: LiveAnchorError | None = None
 
     async def offer(self, offer: LiveOffer) -> LiveAnswer:
         if self.failure is not None:
@@ -107,6 +110,8 @@ class FakeLiveHost:
                 self.ended[command.session_id] = "deleted"
             case Speak():
                 return self._speak(session, command.audio)
+            case SpeakText():
+                return self._speak_text(session, command.text)
             case OpenAudio():
                 return self._open_audio(session)
             case PushAudio():
@@ -170,6 +175,13 @@ class FakeLiveHost:
         duration_s = decode_audio(audio).duration_s
         session.utterances.append(duration_s)
         return Spoken(f"u{len(session.utterances)}", duration_s, sum(session.utterances[:-1]))
+
+    def _speak_text(self, session: FakeSession, text: str) -> Spoken:
+        self._check_drive(session)
+        if self.text_failure is not None:
+            raise self.text_failure
+        session.texts.append(text)
+        return Spoken(f"t{len(session.texts)}", None, sum(session.utterances))
 
     def _open_audio(self, session: FakeSession) -> str:
         self._check_drive(session)

@@ -24,7 +24,7 @@ from deployments.graph.errors import NotReadyError
 from deployments.host.avatar_commands import AvatarCommand
 from deployments.host.avatars_in_use import AvatarsInUse
 from deployments.host.command import Answer
-from deployments.host.file_job import prepare_job, run_job
+from deployments.host.file_job import prepare_job, run_job, with_speech
 from deployments.host.hosted_avatars import HostedAvatars
 from deployments.host.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
 from deployments.limits import LimitSettings
@@ -35,11 +35,13 @@ from pipeline.live.settings import LiveSettings
 from pipeline.mini.registration import make_avatar, register_bytes
 from pipeline.stage_meter import StageMeter
 from pipeline.types import Avatar
+from pipeline.voices.voice import Voice
 from serve_app.http.api import create_api
 from serve_app.http.problems.translate import PROBLEM_TYPE
 from serve_app.http.settings import ApiSettings, HttpSettings
 from tests.support.fake_live_host import FakeLiveHost
 from tests.support.fake_stages import FakeStages
+from tests.support.fake_voice import FakeVoice
 
 
 def wav(seconds: float = 0.4, rate_hz: int = 16_000) -> bytes:
@@ -103,6 +105,7 @@ class InProcessHost:
         ended: Jobs by how they ended.
         registered: Portraits that came, and the names.
         live: Live sessions.
+        voice: Speaks the text of jobs.
     """
 
     def __init__(
@@ -124,6 +127,7 @@ class InProcessHost:
         self.register: Callable[[bytes, str], Avatar] = lambda data, name: register_bytes(data, NoFaces(), name)  # type: ignore[arg-type]
         self.is_ready = True
         self.live: Any = FakeLiveHost()
+        self.voice: Voice = FakeVoice()
         self.failure: Exception | None = None
         self.jobs: dict[str, JobProgress] = {}
 
@@ -134,7 +138,8 @@ class InProcessHost:
             if self.failure is not None:
                 raise self.failure
             with self.avatars.using(job.avatar_id):
-                prepared = await asyncio.to_thread(prepare_job, job, self.avatars.speaker, self.settings)
+                job, cues = await with_speech(job, self.voice, self.settings)
+                prepared = await asyncio.to_thread(prepare_job, job, self.avatars.speaker, self.settings, cues)
                 events = run_job(prepared, StageMeter(self.stages), self.settings.encoder, {})
                 async with aclosing(events):
                     async for event in events:

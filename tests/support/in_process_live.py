@@ -12,6 +12,7 @@ from deployments.host.live_sessions import LiveSessions
 from deployments.host.token_pool import PoolStats
 from pipeline.stages import Stages
 from pipeline.types import Avatar
+from pipeline.voices.voice import Voice
 
 
 class InProcessLive:
@@ -21,20 +22,26 @@ class InProcessLive:
         settings: Of the session host.
         stages: Shared by all sessions.
         presenter: Avatar id -> avatar.
+        voice: Speaks text; that of the settings where None.
     """
 
     def __init__(
-        self, settings: SessionHostSettings, stages: Stages, presenter: Callable[[str | None], Avatar]
+        self,
+        settings: SessionHostSettings,
+        stages: Stages,
+        presenter: Callable[[str | None], Avatar],
+        voice: Voice | None = None,
     ) -> None:
         self._settings = settings
         self._stages = stages
         self._presenter = presenter
+        self._voice = voice
         self._sessions: LiveSessions | None = None
 
     @property
     def sessions(self) -> LiveSessions:
         if self._sessions is None:
-            self._sessions = LiveSessions(self._settings, self._same, self._presenter, self._stages)
+            self._sessions = LiveSessions(self._settings, self._same, self._presenter, self._stages, self._voice)
         return self._sessions
 
     async def offer(self, offer: LiveOffer) -> LiveAnswer:

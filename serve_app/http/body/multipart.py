@@ -10,6 +10,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
+from pipeline.voices.sentences import MAX_CHARACTERS
 from serve_app.http.body.pieces import BodyLimits, FormShape, RawForm, Upload, body_pieces, names_a_file
 from serve_app.http.capacity import Hold
 from serve_app.http.problems.errors import (
@@ -21,6 +22,7 @@ from serve_app.http.problems.errors import (
 )
 
 MAX_TEXT_BYTES: Final = 1024
+MAX_PROSE_BYTES: Final = 4 * MAX_CHARACTERS
 MAX_HEADERS: Final = 8
 MAX_HEADER_BYTES: Final = 2048
 _PLAIN_ENCODINGS: Final = (b"", b"7bit", b"8bit", b"binary")
@@ -117,9 +119,12 @@ class _FormReader:
     def _part_data(self, data: bytes, start: int, end: int) -> None:
         if self._name in self._shape.files:
             self._hold.charge(end - start)
-        elif self._data.tell() + end - start > MAX_TEXT_BYTES:
-            raise FieldTooLargeError(self._name, f"more than {MAX_TEXT_BYTES} bytes", f"at most {MAX_TEXT_BYTES} bytes")
+        elif self._data.tell() + end - start > (most := self._most_bytes()):
+            raise FieldTooLargeError(self._name, f"more than {most} bytes", f"at most {most} bytes")
         self._data.write(memoryview(data)[start:end])
+
+    def _most_bytes(self) -> int:
+        return MAX_PROSE_BYTES if self._name in self._shape.texts else MAX_TEXT_BYTES
 
     def _part_end(self) -> None:
         data = self._data.getvalue()  # shares the buffer, copies nothing

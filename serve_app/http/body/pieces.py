@@ -55,10 +55,12 @@ class FormShape:
     Attributes:
         files: Names of file fields.
         values: Names of the others.
+        texts: Those of the others that hold prose, and so may be longer.
     """
 
     files: tuple[str, ...]
     values: tuple[str, ...]
+    texts: tuple[str, ...] = ()
 
     @property
     def known(self) -> str:

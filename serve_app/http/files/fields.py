@@ -13,14 +13,19 @@ from pipeline.avatars.store import check_avatar_id
 from pipeline.clock import SUPPORTED_FPS
 from pipeline.config import SessionSettings
 from pipeline.numbers import exact_number, whole_number
+from pipeline.voices.sentences import MAX_CHARACTERS, spoken_text
 from serve_app.http.body.json_body import read_json
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import JSON, MULTIPART, FormShape, RawForm, Upload, content_type, refuse_query
 from serve_app.http.capacity import Hold
-from serve_app.http.problems.errors import ConflictingFieldsError, UnsupportedBodyError
+from serve_app.http.problems.errors import ConflictingFieldsError, MissingFieldError, UnsupportedBodyError
 from serve_app.http.settings import ApiSettings
 
-JOB_SHAPE: Final = FormShape(("audio", "portrait"), ("avatar_id", "fps", "chunk_frames", "seed", "normalise", "stream"))
+JOB_SHAPE: Final = FormShape(
+    ("audio", "portrait"),
+    ("prompt", "avatar_id", "fps", "chunk_frames", "seed", "normalise", "stream"),
+    ("prompt",),
+)
 SHOWN: Final = 80
 """Characters of a value that a message shows."""
 CHUNKS: Final = (4, 8, 16, 25)
@@ -32,6 +37,7 @@ SEED_SCHEMA: Final[dict[str, Any]] = {
     "default": 0,
     "description": "Head motion and blinks are a function of it.",
 }
+PROSE_SCHEMA: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "maxLength": MAX_CHARACTERS}
 _AUDIO: Final = "an audio file, or a video with sound"
 _FLAGS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -41,13 +47,14 @@ class JobForm:
     """What a caller asked for.
 
     Attributes:
-        audio: The speech, any container.
+        audio: The speech, any container; empty where `prompt` is spoken.
         portrait: A picture or short video that becomes a temporary presenter; None to use `avatar_id`.
         avatar_id: A presenter, temporary or not; None for the default one.
         session: Settings with the caller's `fps` and `chunk_frames`.
         seed: Head motion and blinks are a function of it.
         stream: A fragmented file that is sent while it is made.
         normalise: The voice is brought to -23 LUFS.
+        prompt: Text that is spoken; empty where there is `audio`.
     """
 
     audio: bytes
@@ -57,6 +64,7 @@ class JobForm:
     seed: int
     stream: bool
     normalise: bool
+    prompt: str = ""
 
 
 async def read_job_form(request: Request, settings: ApiSettings, hold: Hold) -> JobForm:
@@ -87,7 +95,7 @@ def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
     Raises:
         InvalidInputError: Names the field.
     """
-    audio = need_file(form, "audio", _AUDIO)
+    audio, prompt = _speech_of(form)
     portrait: Upload | None = form.files.get("portrait")
     avatar_id = avatar_id_field(form)
     if portrait is not None and avatar_id is not None:
@@ -98,14 +106,36 @@ def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
     }
     seed = seed_field(form)
     return JobForm(
-        audio=audio.data,
+        audio=audio,
         portrait=None if portrait is None else portrait.data,
         avatar_id=avatar_id,
         session=SessionSettings.model_validate(defaults.model_dump() | chosen),
         seed=seed,
         stream=flag_field(form, "stream", False),
         normalise=flag_field(form, "normalise", False),
+        prompt=prompt,
     )
+
+
+def _speech_of(form: RawForm) -> tuple[bytes, str]:
+    """The audio, or the text that is to be spoken; exactly one of them."""
+    if form.values.get("prompt") is None or (form.values["prompt"] == "" and "audio" in form.files):
+        return need_file(form, "audio", f"{_AUDIO}; or text in prompt").data, ""
+    if "audio" in form.files:
+        raise ConflictingFieldsError("prompt", "audio as well", "audio, or prompt")
+    return b"", prose_field(form, "prompt")
+
+
+def prose_field(form: RawForm, name: str) -> str:
+    """Text that can be spoken.
+
+    Raises:
+        MissingFieldError: It did not come.
+        InvalidInputError: Something else than text, no words, or too many.
+    """
+    if form.values.get(name) is None:
+        raise MissingFieldError(name, "nothing", "text to speak")
+    return spoken_text(name, text_field(form, name, "text to speak"))
 
 
 def as_it_came(value: object) -> str:
@@ -222,10 +252,12 @@ def job_schema(settings: ApiSettings, *, base64: bool, kept: bool) -> dict[str, 
     )
     return {
         "type": "object",
-        "required": ["audio"],
+        "oneOf": [{"required": ["audio"]}, {"required": ["prompt"]}],
         "additionalProperties": False,
         "properties": {
             "audio": file | {"description": f"The speech: {_AUDIO}, at most {settings.limits.max_audio_s:g} s."},
+            "prompt": PROSE_SCHEMA
+            | {"description": "Text to speak, in place of audio; says who speaks it: docs/http.md."},
             "portrait": file
             | {
                 "description": "A portrait (JPEG, PNG, WebP, HEIC, AVIF) or a short video to be animated. Excludes avatar_id. It "

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from deployments.host.jobs import JobStarted
 from pipeline.media.results_store import StoredResult, keep
+from pipeline.voices.captions import webvtt
 from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.context import request_id_of, route_of
 from serve_app.http.files.fields import read_job_form
@@ -18,7 +19,7 @@ from serve_app.http.files.streamed import StreamedResponse
 from serve_app.http.openapi import job_body, problems, video_answer
 from serve_app.http.services import Services, StartedJob, new_job_id, start_job
 
-JOB_PROBLEMS = (400, 404, 408, "stale_avatar", 413, 415, 422, 500, 503, 507)
+JOB_PROBLEMS = (400, 404, 408, "stale_avatar", 413, 415, 422, 500, "voice_missing", "voice_failed", 503, 507)
 
 
 class GenerateAnswer(BaseModel):
@@ -34,6 +35,9 @@ class GenerateAnswer(BaseModel):
     height: int = Field(description="Pixels.", examples=[1280])
     size_bytes: int = Field(description="Of the file.", examples=[812345])
     avatar_id: str = Field(description="Who speaks.")
+    captions: str | None = Field(
+        None, description="WebVTT of what is said, where text came in `prompt`; null for audio.", examples=["WEBVTT\n"]
+    )
 
 
 class ProgressAnswer(BaseModel):
@@ -87,7 +91,8 @@ def generate_routes(services: Services) -> APIRouter:
     async def api_generate(request: Request) -> GenerateAnswer:
         """Makes the mp4, keeps it for a while, and answers where it is.
 
-        Takes the fields as multipart/form-data or as JSON with files in base64. Closing the connection cancels the work.
+        Takes the fields as multipart/form-data or as JSON with files in base64. Text in `prompt` takes the place of `audio`; it is
+        spoken, and the answer has its captions. Closing the connection cancels the work.
         """
         async with AsyncExitStack() as stack:
             started = await _started(services, request, stack)
@@ -148,4 +153,5 @@ def _answer(facts: JobStarted, stored: StoredResult) -> GenerateAnswer:
         height=facts.height,
         size_bytes=stored.size,
         avatar_id=facts.avatar_id,
+        captions=webvtt(facts.cues) if facts.cues else None,
     )

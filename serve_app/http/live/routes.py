@@ -29,7 +29,7 @@ _NEXT: Final = (
     (
         "speak",
         "speak_stream_webrtc__session_id__speak_post",
-        "Drive push: an audio file to speak. For PCM there is `audio_url`.",
+        "Drive push: a text or an audio file to speak. For PCM there is `audio_url`.",
     ),
     ("interrupt", "interrupt_stream_webrtc__session_id__interrupt_post", "Stop speaking."),
     ("events", "events_stream_webrtc__session_id__events_get", "What happens in the session."),

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from deployments.graph.errors import plain
-from deployments.host.live_commands import CloseAudio, Interrupt, OpenAudio, PushAudio, Speak
+from deployments.host.live_commands import CloseAudio, Interrupt, OpenAudio, PushAudio, Speak, SpeakText
 from deployments.host.live_errors import SessionEndedError
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError
@@ -23,9 +23,11 @@ from pipeline.media.downmix import RunningMix
 from pipeline.media.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
 from pipeline.numbers import whole_number
 from pipeline.types import SAMPLE_RATE_HZ
+from serve_app.http.body.json_body import read_json
 from serve_app.http.body.multipart import need_file, read_multipart
-from serve_app.http.body.pieces import MULTIPART, FormShape, content_type, read_whole, refuse_query
+from serve_app.http.body.pieces import JSON, MULTIPART, FormShape, content_type, read_whole, refuse_query
 from serve_app.http.capacity import Hold
+from serve_app.http.files.fields import PROSE_SCHEMA, prose_field
 from serve_app.http.live.host import LiveHost
 from serve_app.http.live.socket import (
     AUDIO_QUERY,
@@ -36,11 +38,11 @@ from serve_app.http.live.socket import (
     TRY_AGAIN_LATER,
 )
 from serve_app.http.openapi import problems
-from serve_app.http.problems.errors import UnsupportedBodyError
+from serve_app.http.problems.errors import ConflictingFieldsError, UnsupportedBodyError
 from serve_app.http.problems.translate import code_of
 from serve_app.http.services import Services
 
-SPEECH_SHAPE: Final = FormShape(("audio",), ())
+SPEECH_SHAPE: Final = FormShape(("audio",), ("text",), ("text",))
 FULL_SCALE: Final = 32768.0
 MAX_WAITING_S: Final = 2.0
 """Seconds of PCM that may wait here while the host takes in earlier PCM; more stays in the socket (back-pressure by TCP)."""
@@ -52,7 +54,7 @@ class SpokenAnswer(BaseModel):
     """Speech that was taken in."""
 
     utterance_id: str = Field(description="Events name it.", examples=["u3"])
-    duration_s: float = Field(examples=[2.4])
+    duration_s: float | None = Field(description="null for text, which is spoken as it is made.", examples=[2.4])
     queued_s: float = Field(description="Speech that is spoken before it.", examples=[0.0])
 
 
@@ -104,23 +106,27 @@ def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:
     @router.post(
         "/stream/webrtc/{session_id}/speak",
         status_code=202,
-        summary="Let a session speak an audio file",
-        responses=problems(400, "session_not_found", 408, 409, "session_ended", 413, 415, 422, 500, 503),
+        summary="Let a session speak a text or an audio file",
+        responses=problems(
+            400, "session_not_found", 408, 409, "session_ended", 413, 415, 422, 500, "voice_missing", 503
+        ),
         openapi_extra=_speech_body(),
     )
     async def speak(session_id: str, request: Request) -> SpokenAnswer:
-        """Takes any audio file, as the body itself (`Content-Type: audio/...`) or as the form field `audio`.
+        """Takes text (JSON `{"text"}` or the form field `text`) or any audio file (the body itself, or the form field `audio`).
 
         It is spoken after everything that was pushed before; an utterance that a WebSocket is pushing is heard to its end first.
-        The answer is 202 as soon as the file was read: speaking goes on, and events tell when it begins and ends.
+        The answer is 202 as soon as the text or the file was read: speaking goes on, and events tell when it begins and ends.
+        Text is spoken sentence by sentence while the next one is made; an event `error` tells when the voice cannot go on.
         """
         with services.budget.hold() as hold:
-            audio = await _speech(services, request, hold)
+            speech = await _speech(services, request, hold)
             services.metrics.uploaded(hold.held)
-            spoken = await host.handle(Speak(session_id, audio))
+            said = SpeakText(session_id, speech) if isinstance(speech, str) else Speak(session_id, speech)
+            spoken = await host.handle(said)
         return SpokenAnswer(
             utterance_id=spoken.utterance_id,
-            duration_s=round(spoken.duration_s, 6),
+            duration_s=None if spoken.duration_s is None else round(spoken.duration_s, 6),
             queued_s=round(spoken.queued_s, 3),
         )
 
@@ -292,20 +298,40 @@ def _kind_of(text: str) -> str:
     return str(found.get("type", "")) if isinstance(found, dict) else ""
 
 
-async def _speech(services: Services, request: Request, hold: Hold) -> bytes:
+async def _speech(services: Services, request: Request, hold: Hold) -> bytes | str:
+    """The bytes of an audio file, or text to speak."""
     refuse_query(request, SPEECH_SHAPE)
     limits = services.settings.body(services.settings.limits.max_upload_bytes)
     kind = content_type(request)
+    if kind == JSON:
+        shape, most = FormShape((), SPEECH_SHAPE.values), services.settings.limits.max_json_bytes
+        return prose_field(await read_json(request, shape, services.settings.body(most), hold), "text")
     if kind == MULTIPART:
-        return need_file(await read_multipart(request, SPEECH_SHAPE, limits, hold), "audio", "an audio file").data
+        form = await read_multipart(request, SPEECH_SHAPE, limits, hold)
+        if "text" not in form.values:
+            return need_file(form, "audio", "an audio file; or text in text").data
+        if "audio" in form.files:
+            raise ConflictingFieldsError("text", "audio as well", "audio, or text")
+        return prose_field(form, "text")
     if not kind.startswith(("audio/", "video/", "application/ogg", "application/octet-stream")):
-        raise UnsupportedBodyError("Content-Type", kind or "none", f"audio/*, video/* or {MULTIPART}")
+        raise UnsupportedBodyError("Content-Type", kind or "none", f"audio/*, video/*, {MULTIPART} or {JSON}")
     return await read_whole(request, limits, hold)
 
 
 def _speech_body() -> dict[str, Any]:
     binary = {"type": "string", "format": "binary"}
     audio = binary | {"description": "The speech: an audio file, or a video with sound."}
-    form = {"type": "object", "required": ["audio"], "additionalProperties": False, "properties": {"audio": audio}}
-    content = {MULTIPART: {"schema": form, "example": {"audio": "(speech.wav)"}}, "audio/*": {"schema": binary}}
+    text = PROSE_SCHEMA | {"description": "Text to speak."}
+    form = {
+        "type": "object",
+        "oneOf": [{"required": ["audio"]}, {"required": ["text"]}],
+        "additionalProperties": False,
+        "properties": {"audio": audio, "text": text},
+    }
+    said = {"type": "object", "required": ["text"], "additionalProperties": False, "properties": {"text": text}}
+    content = {
+        MULTIPART: {"schema": form, "example": {"audio": "(speech.wav)"}},
+        JSON: {"schema": said, "example": {"text": "Good evening."}},
+        "audio/*": {"schema": binary},
+    }
     return {"requestBody": {"required": True, "content": content}}

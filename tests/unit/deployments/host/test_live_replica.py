@@ -20,6 +20,7 @@ from deployments.host.token_pool import Lease
 from kernels.errors import InvalidInputError
 from pipeline.config import SessionSettings
 from pipeline.live.contracts import Drive
+from tests.support.fake_voice import FakeVoice
 
 OFFER = LiveOffer("s", "v=0", None, 25, Drive.PUSH, echo=False, lease=Lease("s", "a", 1.0))
 
@@ -52,7 +53,7 @@ def replica(monkeypatch: pytest.MonkeyPatch) -> LiveReplica:
 
     facts: Any = SimpleNamespace(check_rate=check_rate)
     settings: Any = SimpleNamespace(session=SessionSettings())
-    return LiveReplica(parts, facts, parts, settings)
+    return LiveReplica(parts, facts, parts, FakeVoice(), settings)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from deployments.host.live_commands import (
     ReadStats,
     RemoveViewer,
     Speak,
+    SpeakText,
 )
 from deployments.host.live_errors import (
     AudioInUseError,
@@ -43,6 +44,8 @@ from kernels.errors import InvalidInputError
 from pipeline.live.contracts import Drive
 from pipeline.stages import Stages
 from pipeline.types import Avatar
+from pipeline.voices.errors import VoiceFailedError, VoiceMissingError
+from tests.support.fake_voice import FakeVoice
 from tests.support.http_server import small_avatar, wav
 from tests.support.live import LiveFakeStages
 from tests.support.manual_clock import ManualClock
@@ -86,6 +89,7 @@ def run(
     settings: SessionHostSettings = SETTINGS,
     stages_of: Callable[[str], Awaitable[Stages]] | None = None,
     clock: Callable[[], float] = time.monotonic,
+    voice: FakeVoice | None = None,
 ) -> None:
     avatar = small_avatar()
 
@@ -102,7 +106,14 @@ def run(
             return stages
 
         sessions = LiveSessions(
-            settings, stages_of or same, presenter, stages, clock=clock, on_begin=told.begin, on_end=told.end
+            settings,
+            stages_of or same,
+            presenter,
+            stages,
+            voice or FakeVoice(),
+            clock=clock,
+            on_begin=told.begin,
+            on_end=told.end,
         )
         told.sessions = sessions
         try:
@@ -195,6 +206,52 @@ def test_an_interruption_answers_where_the_sound_stopped() -> None:
     run(body)
 
 
+def test_a_text_is_spoken_and_an_interruption_takes_the_rest_of_it() -> None:
+    voice = FakeVoice()
+
+    async def body(sessions: LiveSessions, told: Told) -> None:
+        client = Client()
+        await begin(sessions, client)
+        await until(lambda: voice.warmed == 1)
+        spoken = await sessions.handle(SpeakText("s1", "Good evening. Good night."))
+        assert spoken.duration_s is None and spoken.queued_s == 0
+        events = [event async for event in _until_finished(sessions)]
+        assert [one.name for one in events] == ["connected", "speaking_started", "speaking_finished"]
+        assert events[-1].data["utterance_id"] == spoken.utterance_id and voice.said == ["Good evening.", "Good night."]
+        await sessions.handle(SpeakText("s1", "And now something longer. " * 30))
+        await sessions.handle(SpeakText("s1", "Not heard."))
+        await until(lambda: sessions.all_stats()[0]["speaking"])
+        cut = await sessions.handle(Interrupt("s1"))
+        made = len(voice.said)
+        assert cut.epoch == 1 and made < 25
+        await sessions.handle(SpeakText("s1", "After it."))
+        await until(lambda: sessions.all_stats()[0]["utterances"] == 3 and not sessions.all_stats()[0]["speaking"])
+        assert voice.said[made:] == ["After it."] and sessions.all_stats()[0]["queue_depths"]["speech_ms"] == 0
+        await client.close()
+
+    run(body, voice=voice)
+
+
+def test_a_text_that_the_voice_cannot_say_is_told_to_the_client_without_the_server_s_words() -> None:
+    voice = FakeVoice(refused={"bad": VoiceFailedError("the server answered 400: secret")})
+
+    async def body(sessions: LiveSessions, told: Told) -> None:
+        client = Client()
+        client.channel()
+        await begin(sessions, client)
+        spoken = await sessions.handle(SpeakText("s1", "Something bad."))
+        await until(lambda: any("error" in one for one in client.messages))
+        (error,) = [json.loads(one) for one in client.messages if json.loads(one)["name"] == "error"]
+        assert error["utterance_id"] == spoken.utterance_id and error["detail"] == VoiceFailedError.told
+        voice.missing = VoiceMissingError("hibari-tts")
+        with pytest.raises(VoiceMissingError):
+            await sessions.handle(SpeakText("s1", "Hello."))
+        assert sessions.all_stats()[0]["utterances"] == 0
+        await client.close()
+
+    run(body, voice=voice)
+
+
 def test_pcm_is_pushed_by_one_speaker_at_a_time() -> None:
     async def body(sessions: LiveSessions, told: Told) -> None:
         client = Client()
@@ -239,7 +296,7 @@ def test_every_command_reaches_its_session_and_others_are_refused() -> None:
         pass
 
     commands: list[LiveCommand[Any]] = [
-        AddCandidates("s1", ()), End("s1"), Speak("s1", wav()), OpenAudio("s1"),
+        AddCandidates("s1", ()), End("s1"), Speak("s1", wav()), SpeakText("s1", "Hello."), OpenAudio("s1"),
         PushAudio("s1", "t", np.zeros(160, np.float32), True), CloseAudio("s1", "t"), Interrupt("s1"), ReadStats("s1"),
         AddViewer("s1", "v=0"), RemoveViewer("s1", "v"), AddViewerCandidates("s1", "v", ()),
     ]  # fmt: skip
@@ -268,6 +325,8 @@ def test_a_client_that_leaves_ends_its_session() -> None:
         await begin(sessions, client, drive=Drive.MIC)
         with pytest.raises(WrongDriveError):
             await sessions.handle(Speak("s1", wav()))
+        with pytest.raises(WrongDriveError):
+            await sessions.handle(SpeakText("s1", "Hello."))
         with pytest.raises(WrongDriveError):
             await sessions.handle(OpenAudio("s1"))
         await client.close()

@@ -114,7 +114,7 @@ def test_no_route_overlooks_a_field_in_the_address(served: Served) -> None:
         "/generate", "/api/generate", "/avatars", "/stream/webrtc/offer", "/stream/webrtc/{session_id}",
         "/stream/webrtc/{session_id}/speak", "/stream/whep/{session_id}/{viewer_id}",
     }  # fmt: skip
-    assert len(asked) == 2 * 8 + 2 + 7 + 1 + 1 + 1
+    assert len(asked) == 2 * 9 + 2 + 7 + 1 + 2 + 1
 
 
 def test_twenty_offers_at_once_give_as_many_sessions_as_there_is_room(served: Served) -> None:
@@ -189,7 +189,8 @@ def test_an_audio_file_is_spoken_as_a_form_or_as_the_body(served: Served) -> Non
     second = served.client.post(url, content=wav(0.25), headers={"Content-Type": "audio/wav"}).json()
     assert second == {"utterance_id": "u2", "duration_s": 0.25, "queued_s": 0.5}
     assert_problem(served.client.post(url, files={"audio": b"junk"}), 422, "audio_unreadable", "audio")
-    assert_problem(served.client.post(url, json={}), 415, "unsupported_content_type")
+    plain = {"Content-Type": "text/plain"}
+    assert_problem(served.client.post(url, content=b"hello", headers=plain), 415, "unsupported_content_type")
     mic = offer(served, drive="mic")
     assert_problem(served.client.post(f"/stream/webrtc/{mic}/speak", files={"audio": wav()}), 409, "wrong_drive")
 
