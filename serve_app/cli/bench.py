@@ -15,6 +15,7 @@ class Benchmark(StrEnum):
     main_job = "main_job"
     graph = "graph"
     live = "live"
+    agents = "agents"
     rife_quality = "rife_quality"
     rife_cpu = "rife_cpu"
     kernels = "kernels"
@@ -25,6 +26,7 @@ _MODULES: Final = {
     Benchmark.main_job: "benchmarks.main_job",
     Benchmark.graph: "benchmarks.graph.run",
     Benchmark.live: "benchmarks.live.run",
+    Benchmark.agents: "benchmarks.agents.run",
     Benchmark.rife_quality: "benchmarks.rife.quality",
     Benchmark.rife_cpu: "benchmarks.rife.cpu",
     Benchmark.kernels: "benchmarks.kernels.run",

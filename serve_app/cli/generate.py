@@ -1,7 +1,8 @@
-"""`liveanchor generate`: a speech file and a face in, a talking mp4 out."""
+"""`liveanchor generate`: a speech file or a text, and a face in, a talking mp4 out."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from rich.progress import Progress, TaskID
 from kernels.errors import InvalidInputError
 from pipeline.clock import SUPPORTED_FPS
 from pipeline.numbers import exact_number
+from pipeline.voices.sentences import spoken_text
 from serve_app.cli.console import existing_file, progress, stderr, stdout, writable_target
 from serve_app.cli.native_log import without_litert_greeting
 from serve_app.cli.presenter_ids import presenter_id, presenter_named_by, presenters_here
@@ -20,10 +22,13 @@ from serve_app.cli.whole_option import whole
 
 if TYPE_CHECKING:
     from pipeline.config import SessionSettings
+    from pipeline.media.audio_in import DecodedAudio
     from pipeline.session.local_job import LocalPipeline
     from pipeline.types import Avatar
+    from serve_app.config.settings import AppConfig
 
 CHUNK_FRAMES = (4, 8, 16, 25)
+CAPTIONS_SUFFIX = ".vtt"
 MAX_SEED = 2**63 - 1
 
 
@@ -41,8 +46,13 @@ def one_of(flag: str, allowed: tuple[float, ...]) -> Callable[[object], float]:
 
 
 def generate(
-    audio: Annotated[Path, typer.Option(help="Speech: any file with an audio stream (wav, mp3, m4a, ogg, mp4, ...).")],
     out: Annotated[Path, typer.Option(help="The mp4 to write; it appears when it is complete.")],
+    audio: Annotated[
+        Path | None, typer.Option(help="Speech: any file with an audio stream (wav, mp3, m4a, ogg, mp4, ...).")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Text to speak, in place of --audio; docs/text.md says which voice speaks it.")
+    ] = None,
     avatar: Annotated[
         str, typer.Option(help="Id or name of a registered presenter; the default presenter when not given.")
     ] = "",
@@ -71,6 +81,9 @@ def generate(
         bool,
         typer.Option("--normalise", help="Bring the voice to -23 LUFS (EBU R128); else it stays as loud as it was."),
     ] = False,
+    captions: Annotated[
+        bool, typer.Option("--captions", help="With --text: write what is said, and when, as WebVTT beside the mp4.")
+    ] = False,
     local: Annotated[bool, typer.Option("--local", help="In this one process, without Ray.")] = False,
 ) -> None:
     """Make a talking mp4 and print its path.
@@ -80,8 +93,12 @@ def generate(
     that is started for this job and stopped afterwards.
 
     Example: liveanchor generate --audio speech.wav --out talk.mp4 --portrait me.jpg
+
+    Example: liveanchor generate --text "Good evening." --out news.mp4
     """
-    existing_file(audio, "--audio")
+    text = speech_given(audio, text)
+    if captions and not text:
+        raise InvalidInputError("--captions", "no --text", "--captions together with --text")
     if portrait is not None:
         existing_file(portrait, "--portrait")
     writable_target(out, "--out")
@@ -92,13 +109,15 @@ def generate(
             )
     if out.suffix.lower() != ".mp4":
         raise InvalidInputError("--out", str(out), "a file name that ends in .mp4")
+    if captions:
+        writable_target(out.with_suffix(CAPTIONS_SUFFIX), "--captions")
     if avatar and portrait is not None:
         raise InvalidInputError("--avatar", "together with --portrait", "one of them, or neither")
     if avatar:
         from serve_app.cli.remote import presenters_there
 
         avatar = presenter_id(avatar, "--avatar", presenters_here if local else presenters_there)
-    job = Job(audio, out, avatar or None, portrait, fps, chunk_frames, seed, normalise)
+    job = Job(audio, text, out, avatar or None, portrait, fps, chunk_frames, seed, normalise, captions)
     with progress() as bar:
         task = bar.add_task("listening", total=None)
         if local:
@@ -108,11 +127,22 @@ def generate(
     stdout.print(str(out))
 
 
+def speech_given(audio: Path | None, text: str | None) -> str:
+    """Check that there is exactly one of them, and return the text, empty where there is audio."""
+    if (audio is None) == (text is None):
+        got = "neither --audio nor --text" if audio is None else "--text together with --audio"
+        raise InvalidInputError("--audio" if audio is None else "--text", got, "one of --audio and --text")
+    if audio is not None:
+        existing_file(audio, "--audio")
+    return "" if text is None else spoken_text("--text", text)
+
+
 @dataclass(frozen=True)
 class Job:
-    """What the flags asked for, checked."""
+    """What the flags asked for, checked: `audio`, or else `text`."""
 
-    audio: Path
+    audio: Path | None
+    text: str
     out: Path
     avatar_id: str | None
     portrait: Path | None
@@ -120,21 +150,26 @@ class Job:
     chunk_frames: int
     seed: int
     normalise: bool
+    captions: bool
 
     def settings(self, defaults: SessionSettings) -> SessionSettings:
         """As session settings, everything else as the configuration says."""
         return defaults.model_copy(update={"fps": self.fps, "chunk_frames": self.chunk_frames})
 
+    def write_captions(self, webvtt: str) -> None:
+        """Write captions beside the mp4, where they are wanted."""
+        if self.captions:
+            self.out.with_suffix(CAPTIONS_SUFFIX).write_text(webvtt, encoding="utf-8")
+
 
 def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
     """In this process."""
-    from pipeline.media.audio_in import decode_audio
     from pipeline.session.local_job import LocalPipeline
     from serve_app.config.settings import load_config
 
-    decoded = decode_audio(job.audio, normalise=job.normalise)
-    bar.update(task, description="loading the presenter")
     config = load_config()
+    decoded = heard_here(job, config)
+    bar.update(task, description="loading the presenter")
     pipeline = LocalPipeline(
         encoder=config.encoder, rife=config.rife, family=config.models.family, weights=config.models.weights_dir
     )
@@ -152,6 +187,28 @@ def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
         seed=job.seed,
         on_progress=lambda done, total: bar.update(task, completed=done, total=total),
     )
+
+
+def heard_here(job: Job, config: AppConfig) -> DecodedAudio:
+    """The speech of a job in this process: its file, or its text, spoken; captions are written on the way."""
+    from pipeline.media.audio_in import decode_audio
+
+    if job.audio is not None:
+        return decode_audio(job.audio, normalise=job.normalise)
+    from pipeline.voices.captions import cues_of, webvtt
+    from pipeline.voices.choice import find_voice
+    from pipeline.voices.whole_text import SpokenText, speak_whole
+
+    async def spoken() -> SpokenText:
+        voice = find_voice(config.voices)
+        try:
+            return await speak_whole(voice, job.text, config.limits.max_audio_s, "--text")
+        finally:
+            await voice.close()
+
+    made = asyncio.run(spoken())
+    job.write_captions(webvtt(cues_of(made.said)))
+    return decode_audio(made.wav, normalise=job.normalise)
 
 
 def temporary_presenter(pipeline: LocalPipeline, portrait: Path, ttl_s: float) -> Avatar:
@@ -172,16 +229,17 @@ def generate_on_ray(job: Job, bar: Progress, task: TaskID) -> None:
     """Through a running LiveAnchor, or one that is started for this job."""
     from pipeline.config import SessionSettings
     from pipeline.media.audio_in import decode_audio
-    from serve_app.cli.remote import generate_remote
+    from serve_app.cli.remote import Speech, generate_remote
 
     def tell(text: str) -> None:
         bar.update(task, description=text)
         if not stderr.is_interactive:  # no bar: a cluster that takes its time to start would look like nothing at all
             stderr.print(text)
 
-    decode_audio(job.audio)  # a bad file is refused here, before a cluster is started for it
+    if job.audio is not None:
+        decode_audio(job.audio)  # a bad file is refused here, before a cluster is started for it
     generate_remote(
-        job.audio,
+        Speech(job.audio, job.text, job.write_captions if job.captions else None),
         job.out,
         avatar_id=job.avatar_id,
         portrait=job.portrait,

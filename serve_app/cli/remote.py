@@ -7,7 +7,9 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -24,6 +26,8 @@ VIDEO = "video/mp4"
 
 OnProgress = Callable[[int, int], None]
 OnStatus = Callable[[str], None]
+Parts = dict[str, tuple[str | None, Any]]
+"""Fields of a form: name of the file, None for plain text, and content."""
 
 
 class RemoteError(LiveAnchorError):
@@ -47,8 +51,23 @@ class RemoteError(LiveAnchorError):
         return f"{self.url}: {self.reason}"
 
 
+@dataclass(frozen=True)
+class Speech:
+    """Says what is spoken.
+
+    Attributes:
+        audio: A file with speech; None where there is text.
+        text: Text that the service speaks.
+        on_captions: Given the captions of a text as WebVTT; None where they are not wanted.
+    """
+
+    audio: Path | None
+    text: str = ""
+    on_captions: Callable[[str], None] | None = None
+
+
 def generate_remote(
-    audio: Path,
+    speech: Speech,
     out: Path,
     *,
     avatar_id: str | None = None,
@@ -62,7 +81,7 @@ def generate_remote(
     """Make one talking mp4 through the graph; it appears at `out` when it is complete.
 
     Args:
-        audio: The speech.
+        speech: The speech.
         out: Where the file goes.
         avatar_id: A presenter of the service; the default presenter when None.
         portrait: A portrait or short video to use instead; the service keeps it as a temporary presenter.
@@ -82,7 +101,7 @@ def generate_remote(
     """
     with service(on_status) as url:
         on_status("speaking")
-        return _post(url, audio, out, avatar_id, portrait, settings or SessionSettings(), seed, normalise, on_progress)
+        return _post(url, speech, out, avatar_id, portrait, settings or SessionSettings(), seed, normalise, on_progress)
 
 
 def presenters_there() -> list[tuple[str, str]]:
@@ -137,7 +156,7 @@ def service(on_status: OnStatus = lambda text: None) -> Iterator[str]:
 
 def _post(
     url: str,
-    audio: Path,
+    speech: Speech,
     out: Path,
     avatar_id: str | None,
     portrait: Path | None,
@@ -153,28 +172,24 @@ def _post(
         "chunk_frames": str(settings.chunk_frames),
         "seed": str(seed),
         "normalise": "true" if normalise else "false",
-    }
+    } | ({"prompt": speech.text} if speech.audio is None else {})
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     timeout = httpx.Timeout(JOB_S, connect=CONNECT_S)
     try:
         with ExitStack() as stack:
-            uploads = {"audio": audio} if portrait is None else {"audio": audio, "portrait": portrait}
-            files = {name: (path.name, stack.enter_context(path.open("rb"))) for name, path in uploads.items()}
+            uploads = {
+                name: path for name, path in (("audio", speech.audio), ("portrait", portrait)) if path is not None
+            }
+            parts: Parts = {name: (None, value) for name, value in fields.items()}
+            parts |= {name: (path.name, stack.enter_context(path.open("rb"))) for name, path in uploads.items()}
             stack.enter_context(_progress(url, job_id, on_progress))
             client = stack.enter_context(httpx.Client(timeout=timeout))
-            request = client.stream(
-                "POST", f"{url}/generate", data=fields, files=files, headers={"X-Request-Id": job_id}
-            )
-            answer = stack.enter_context(request)
-            if answer.is_error:
-                answer.read()
-                raise _refusal(url, answer)
+            answer, frames = stack.enter_context(_made(client, url, parts, job_id, speech.on_captions))
             if (kind := answer.headers.get("content-type", "")) != VIDEO:
                 raise RemoteError(url, f"no LiveAnchor answers here: {kind or 'something without a type'}, not {VIDEO}")
             with part.open("wb") as file:
                 for data in answer.iter_bytes():
                     file.write(data)
-            frames = int(answer.headers.get("X-Frames", 0))
         part.replace(out)
     except httpx.HTTPError as error:
         raise RemoteError(url, _what_failed(error)) from error
@@ -182,6 +197,36 @@ def _post(
         part.unlink(missing_ok=True)
     on_progress(frames, frames)
     return frames
+
+
+@contextmanager
+def _made(
+    client: httpx.Client, url: str, parts: Parts, job_id: str, on_captions: Callable[[str], None] | None
+) -> Iterator[tuple[httpx.Response, int]]:
+    """The answer that holds the file, and its number of pictures. Captions come with the address of a file, so then it is kept."""
+    headers = {"X-Request-Id": job_id}
+    if on_captions is None:
+        with client.stream("POST", f"{url}/generate", files=parts, headers=headers) as answer:
+            _check(url, answer)
+            yield answer, int(answer.headers.get("X-Frames", 0))
+        return
+    made = client.post(f"{url}/api/generate", files=parts, headers=headers)
+    _check(url, made)
+    try:
+        facts = made.json()
+        address, frames, captions = f"{url}{facts['url']}", int(facts["frames"]), str(facts["captions"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise RemoteError(url, "no LiveAnchor answers here that makes captions") from error
+    with client.stream("GET", address) as answer:
+        _check(url, answer)
+        yield answer, frames
+    on_captions(captions)
+
+
+def _check(url: str, answer: httpx.Response) -> None:
+    if answer.is_error:
+        answer.read()
+        raise _refusal(url, answer)
 
 
 def _what_failed(error: httpx.HTTPError) -> str:
