@@ -3,9 +3,14 @@
 import { wordsOf } from "./words.js";
 
 export class Problem extends Error {
-  constructor({ title, text = "", field = "", status = 0, reason, requestId = "" }) {
+  constructor({ title, text = "", field = "", code = "", status = 0, reason, requestId = "" }) {
     super(title);
-    Object.assign(this, { title, text, field, status, reason, requestId });
+    Object.assign(this, { title, text, field, code, status, reason, requestId });
+  }
+
+  /** Whether the voice that speaks text is at fault. */
+  get ofVoice() {
+    return this.code.startsWith("voice_");
   }
 }
 
@@ -24,7 +29,7 @@ async function problemOf(response) {
   }
   const requestId = found.request_id ?? response.headers.get("x-request-id") ?? "";
   const words = wordsOf(found, response.status, response.headers.get("retry-after"));
-  return new Problem({ ...words, field: found.field ?? "", status: response.status, reason: found.reason, requestId });
+  return new Problem({ ...words, field: found.field ?? "", code: found.code ?? "", status: response.status, reason: found.reason, requestId });
 }
 
 /** fetch() that throws a Problem for every failure except an abort. */

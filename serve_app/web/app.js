@@ -9,6 +9,7 @@ import { finished } from "./finish_mp4.js";
 import { installTheme } from "./theme.js";
 
 const POLL_MS = 700;
+const BOXES = { audio: "speech-error", prompt: "speech-error", portrait: "presenter-error", avatar_id: "presenter-error" };
 const video = byId("video");
 let running = null;
 let fileUrl = null;
@@ -23,9 +24,9 @@ const presenters = new Presenters((one) => {
 const speech = new Speech(update);
 
 function update() {
-  const ready = Boolean(speech.file) && running === null;
+  const ready = speech.ready && running === null;
   byId("make").disabled = !ready;
-  byId("make-hint").textContent = running ? "" : speech.file ? "" : "Add speech first.";
+  byId("make-hint").textContent = running || speech.ready ? "" : "Add speech or text first.";
   show(byId("cancel"), running !== null);
   show(byId("make"), running === null);
 }
@@ -50,7 +51,8 @@ function reset() {
 
 function form() {
   const data = new FormData();
-  data.append("audio", speech.file, speech.file.name || "speech");
+  if (speech.file) data.append("audio", speech.file, speech.file.name || "speech");
+  else data.append("prompt", speech.text);
   if (presenters.chosen && !presenters.chosen.is_default) data.append("avatar_id", presenters.chosen.avatar_id);
   data.append("fps", byId("fps").value);
   data.append("seed", byId("seed").value || "0");
@@ -65,7 +67,7 @@ async function run() {
   running = abort;
   update();
   show(byId("waiting"), true);
-  byId("waiting-text").textContent = "Listening to the speech…";
+  byId("waiting-text").textContent = speech.file ? "Listening to the speech…" : "Finding a voice for the text…";
   show(byId("progress-box"), true);
   progress(0, "Starting");
   byId("stage").scrollIntoView({ behavior: "smooth", block: "nearest" });
@@ -153,14 +155,14 @@ function stopped(error) {
   show(byId("poster"), true);
   if (error.name === "AbortError") return;
   const problem = asProblem(error);
-  const box = { audio: "speech-error", portrait: "presenter-error", avatar_id: "presenter-error" }[problem.field] ?? "video-error";
+  const box = problem.ofVoice ? "speech-error" : BOXES[problem.field] ?? "video-error";
   const again = box === "video-error" && (problem.status === 0 || problem.status >= 500) ? () => run() : undefined;
   raiseProblem(byId(box), problem, again);
 }
 
 byId("job").addEventListener("submit", (event) => {
   event.preventDefault();
-  if (!running && speech.file) run();
+  if (!running && speech.ready) run();
 });
 byId("cancel").addEventListener("click", () => running?.abort());
 

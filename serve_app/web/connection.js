@@ -24,7 +24,7 @@ const NO_WEBRTC = new Problem({ title: "This browser cannot take part in live se
 /** The microphone, or a Problem that says what to do. */
 export async function microphone() {
   if (!navigator.mediaDevices?.getUserMedia) {
-    throw new Problem({ title: "This page cannot use a microphone here.", text: "That needs https or this machine's own address. Choose audio files instead." });
+    throw new Problem({ title: "This page cannot use a microphone here.", text: "That needs https or this machine's own address. Choose text or audio files instead." });
   }
   try {
     return await navigator.mediaDevices.getUserMedia({ audio: { echoCancellation: true, noiseSuppression: true, autoGainControl: true }, video: false });
@@ -97,9 +97,11 @@ export class Connection {
     return (await call(`/stream/webrtc/${this.id}/interrupt`, { method: "POST", signal: this.asked.signal })).json();
   }
 
-  async speak(file) {
+  /** `speech` is a file or text. */
+  async speak(speech) {
     const form = new FormData();
-    form.append("audio", file, file.name || "speech");
+    if (typeof speech === "string") form.append("text", speech);
+    else form.append("audio", speech, speech.name || "speech");
     return (await call(`/stream/webrtc/${this.id}/speak`, { method: "POST", body: form, signal: this.asked.signal })).json();
   }
 

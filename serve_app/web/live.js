@@ -6,7 +6,7 @@ import { CUT, Connection, microphone } from "./connection.js";
 import { Overlay } from "./overlay.js";
 import { Presenters } from "./presenters.js";
 import { installTheme } from "./theme.js";
-import { ENDS } from "./words.js";
+import { ENDS, sentence } from "./words.js";
 
 const MAX_TRIES = 5;
 const STEADY_MS = 10000;
@@ -51,8 +51,8 @@ function update() {
   byId("interrupt").disabled = !connection?.id;
   byId("presenter-fields").disabled = byId("drive-fields").disabled = live;
   show(byId("push-box"), pushing);
-  byId("audio").disabled = !(live && connection.id && pushing);
-  if (!live) byId("queue-text").textContent = pushing ? "Start first, then choose files." : "";
+  for (const id of ["audio", "text", "say"]) byId(id).disabled = !(live && connection.id && pushing);
+  if (!live) byId("queue-text").textContent = pushing ? "Start first, then type or choose files." : "";
 }
 
 async function start() {
@@ -140,6 +140,9 @@ function happened({ name, ...event }) {
     const how = event.interrupted ? "Interrupted" : "Finished";
     if (drive() === "push") byId("queue-text").textContent = `${how} after ${clockText(event.position_s)}.`;
   }
+  if (name === "error" && event.utterance_id) { // a text that the voice could not say to its end
+    raiseProblem(byId("speech-error"), new Problem({ title: "The text was not spoken.", text: sentence(event.detail) }));
+  }
   if (name === "ended") {
     const text = ENDS[event.detail];
     const fault = event.detail === "failed" ? new Problem({ title: "The session has ended.", text }) : null;
@@ -148,19 +151,32 @@ function happened({ name, ...event }) {
   }
 }
 
-async function speak(file) {
-  if (!connection?.id) return;
+/** Send a file or text; true where it was taken in. */
+async function speak(speech) {
+  if (!connection?.id) return false;
+  const name = typeof speech === "string" ? "Text" : speech.name;
   showProblem(byId("speech-error"), null);
-  byId("queue-text").textContent = `Sending ${file.name}…`;
+  byId("queue-text").textContent = `Sending ${name}…`;
   try {
-    const spoken = await connection.speak(file);
+    const spoken = await connection.speak(speech);
+    const length = spoken.duration_s === null ? "taken in" : clockText(spoken.duration_s);
     const wait = spoken.queued_s > 0.5 ? `, after ${clockText(spoken.queued_s)} that wait` : "";
-    byId("queue-text").textContent = `${file.name}: ${clockText(spoken.duration_s)}${wait}.`;
+    byId("queue-text").textContent = `${name}: ${length}${wait}.`;
+    return true;
   } catch (error) {
-    if (error.name === "AbortError") return; // the session was ended meanwhile
+    if (error.name === "AbortError") return false; // the session was ended meanwhile
     byId("queue-text").textContent = "";
     raiseProblem(byId("speech-error"), asProblem(error));
+    return false;
   }
+}
+
+async function say() {
+  const box = byId("text");
+  const text = box.value.trim();
+  if (!text) return;
+  box.value = ""; // what is typed from here on is the next one
+  if (!(await speak(text)) && !box.value) box.value = text;
 }
 
 async function interrupt() {
@@ -194,6 +210,12 @@ byId("audio").addEventListener("change", ({ target }) => {
   target.value = "";
 });
 acceptDrops(byId("speech-drop"), (file) => speak(file));
+byId("say").addEventListener("click", () => say());
+byId("text").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  say();
+});
 for (const one of document.querySelectorAll("input[name=drive]")) one.addEventListener("change", update);
 
 installTheme();

@@ -1,4 +1,4 @@
-// Step 2: the speech, chosen or recorded.
+// Step 2: the speech, chosen or recorded, or typed.
 
 import { acceptDrops, byId, clockText, raiseProblem, show, showProblem } from "./dom.js";
 import { asProblem } from "./api.js";
@@ -9,6 +9,11 @@ export class Speech {
     this.onChange = onChange;
     this.file = null;
     this.error = byId("speech-error");
+    this.typed = byId("text");
+    this.typed.addEventListener("input", () => {
+      showProblem(this.error, null);
+      this.onChange();
+    });
     const input = byId("audio");
     input.addEventListener("change", () => {
       if (input.files.length) this.set(input.files[0]);
@@ -18,6 +23,16 @@ export class Speech {
     byId("record").addEventListener("click", () => this.#record());
     byId("stop").addEventListener("click", () => this.#stop());
     byId("remove-speech").addEventListener("click", () => { this.set(null); input.focus(); });
+  }
+
+  /** What is typed, where no file is chosen. */
+  get text() {
+    return this.file ? "" : this.typed.value.trim();
+  }
+
+  /** Whether there is something to say. */
+  get ready() {
+    return Boolean(this.file || this.text);
   }
 
   set(file) {
@@ -32,6 +47,7 @@ export class Speech {
     }
     show(byId("speech"), file !== null);
     show(byId("speech-choice"), file === null);
+    show(byId("text-choice"), file === null);
     show(byId("recording"), false);
     this.onChange(file);
   }
@@ -49,6 +65,7 @@ export class Speech {
       return;
     }
     show(byId("speech-choice"), false);
+    show(byId("text-choice"), false);
     show(byId("recording"), true);
     byId("stop").focus();
   }

@@ -30,7 +30,9 @@ const LOST = "Start a new one.";
 const SAID = {
   session_not_found: { text: LOST },
   session_lost: { text: LOST },
-  wrong_drive: { text: "It listens to a microphone, so it takes no files." },
+  wrong_drive: { text: "It listens to a microphone, so it takes no text and no files." },
+  voice_missing: { text: "Choose an audio file, or ask the operator for a voice." },
+  voice_failed: { text: "Try other words, in English, or choose an audio file." },
   no_common_codec: { title: "This browser cannot show the picture.", text: "It takes no H.264 video. Another browser may." },
   avatar_not_found: { text: "It was removed. Choose another one." },
   avatars_full: { text: "Use one of those that are there, or remove one that nobody needs." },
@@ -38,14 +40,15 @@ const SAID = {
   internal_error: { text: "The fault lies with the service. Tell the operator the number of the request if it comes back." },
 };
 
-function sentence(text) {
+/** Text as a sentence: it begins with a capital letter and ends with a stop. */
+export function sentence(text) {
   return text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "";
 }
 
 const sizes = (text) => text.replace(/\b(\d{6,}) bytes/g, (_, count) => `${(count / 1e6).toFixed(1)} MB`);
 
 /** Fields that a person sets on these pages, where the words about them do not show which one is meant. */
-const NAMED = { seed: "The seed", fps: "Frames per second", chunk_frames: "Frames per piece", name: "The name" };
+const NAMED = { seed: "The seed", fps: "Frames per second", chunk_frames: "Frames per piece", name: "The name", prompt: "The text", text: "The text" };
 
 function ownWords(found) {
   const detail = String(found.detail ?? "");

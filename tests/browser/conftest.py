@@ -98,7 +98,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     }  # the page's own patience ends first
     live = SessionHostSettings.model_validate({"encoder": {"prefer": "x264", "threads": 1}, "live": patient})
     host.live = InProcessLive(
-        live, host.stages, lambda avatar_id: host.store.get(avatar_id) if avatar_id else host.default
+        live, host.stages, lambda avatar_id: host.store.get(avatar_id) if avatar_id else host.default, host.voice
     )
     with serving(folder, host, max_audio_s=20) as served:
         yield served

@@ -33,6 +33,7 @@ from pipeline.avatars.store import AvatarNotFoundError
 from pipeline.live.contracts import EndReason
 from pipeline.live.speech_queue import QueueFullError
 from pipeline.mini.registration import make_avatar
+from pipeline.voices.errors import VoiceFailedError, VoiceMissingError, VoiceUnreachableError
 from pipeline.webrtc.errors import NoCommonCodecError
 from serve_app.http.problems.errors import BodyTooLargeError, BusyError, UploadTooSlowError
 from serve_app.http.problems.translate import problem_response
@@ -427,6 +428,9 @@ MET = (
     BusyError("64 jobs"),
     StageLostError("session_host", 3),
     StageFailedError("renderer", "RuntimeError: CUDA error"),
+    VoiceMissingError("hibari-tts"),
+    VoiceUnreachableError("answered 503: busy"),
+    VoiceFailedError("the server answered 400: no"),
 )
 
 

@@ -108,7 +108,10 @@ def held(service: Served, after: int) -> Iterator[Gate]:
 
 def test_upload_watch_download(page: Page, wav_file: Path, tmp_path: Path, shot: Callable[[str], None]) -> None:
     shot("1-start")
-    assert page.evaluate("document.querySelector('#make').disabled") and text(page, "#make-hint") == "Add speech first."
+    assert (
+        page.evaluate("document.querySelector('#make').disabled")
+        and text(page, "#make-hint") == "Add speech or text first."
+    )
     page.choose_file("#audio", wav_file)
     page.wait("!document.querySelector('#make').disabled")
     assert text(page, "#speech-name") == "good evening.wav"
@@ -323,7 +326,7 @@ def test_everything_by_keyboard(page: Page, wav_file: Path, portrait_file: Path,
 
 def test_names_and_roles(page: Page) -> None:
     unnamed = page.evaluate(
-        "[...document.querySelectorAll('button, a, input, select, summary, video, audio, progress')]"
+        "[...document.querySelectorAll('button, a, input, textarea, select, summary, video, audio, progress')]"
         ".filter(e => e.checkVisibility() && !(e.labels?.length || e.innerText?.trim() || e.getAttribute('aria-label') || e.title))"
         ".map(e => e.outerHTML)"
     )
