@@ -11,6 +11,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import av
@@ -21,6 +22,7 @@ from aiortc.mediastreams import MediaStreamError
 
 from benchmarks.graph.run import speech, wav_16
 from benchmarks.live.rig import without_pauses
+from kernels.arrays import F32
 from pipeline.types import SAMPLE_RATE_HZ
 from pipeline.webrtc.rtc_patches import apply_patches
 
@@ -35,10 +37,12 @@ class VoicePackets:
 
     Args:
         receiver: Receiver of the voice, before it starts.
+        is_loud: Decides on a packet's samples, float32, -1..1.
     """
 
-    def __init__(self, receiver: Any) -> None:
+    def __init__(self, receiver: Any, is_loud: Callable[[F32], bool] = lambda samples: _peak(samples) > LEVEL) -> None:
         self.heard: list[tuple[float, bool]] = []
+        self._is_loud = is_loud
         self._decoder = av.CodecContext.create("libopus", "r")
         self._stock = receiver._handle_rtp_packet
         receiver._handle_rtp_packet = self._handle
@@ -47,14 +51,20 @@ class VoicePackets:
         now = time.monotonic()
         if packet.payload:
             frames = self._decoder.decode(av.Packet(packet.payload))
-            loud = any(_peak(frame.to_ndarray()) > LEVEL for frame in frames)
+            loud = any(self._is_loud(_samples(frame)) for frame in frames)
             self.heard.append((now, loud))
         await self._stock(packet, arrival_time_ms=arrival_time_ms)
 
 
-def _peak(samples: np.ndarray) -> float:
+def _samples(frame: av.AudioFrame) -> F32:
+    """The samples of a frame as float32, -1..1."""
+    samples = frame.to_ndarray()
     scale = 32768.0 if samples.dtype.kind == "i" else 1.0
-    return float(np.abs(samples.astype(np.float32)).max()) / scale
+    return samples.astype(np.float32) / np.float32(scale)
+
+
+def _peak(samples: F32) -> float:
+    return float(np.abs(samples).max())
 
 
 async def measure(url: str, count: int, avatar_id: str) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Measures what voice agents and their viewers wait for."""
