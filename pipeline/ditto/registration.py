@@ -16,6 +16,7 @@ from engines.ditto.source_reader import INPUT_SIDE, SourceReader
 from kernels.arrays import F32, U8
 from kernels.errors import InvalidInputError
 from pipeline.avatars.bundle import check_avatar, content_id
+from pipeline.avatars.clip_frames import DEFAULT_MAX_FRAMES, template_frames
 from pipeline.avatars.face_crop import fit_canvas
 from pipeline.avatars.portrait import DEFAULT_LIMITS, PortraitLimits, decode_portrait
 from pipeline.avatars.portrait_errors import PortraitError
@@ -26,7 +27,6 @@ from pipeline.ditto.eye_state import eye_ball, eye_open, with_irises
 from pipeline.ditto.face_landmarks import FaceLandmarker, FoundFace
 from pipeline.ditto.motion_fields import smooth_fields
 from pipeline.ditto.speaker import make_speaker
-from pipeline.ditto.template_video import DEFAULT_MAX_FRAMES, template_frames
 from pipeline.types import CROP_SIZE, Avatar, FaceRect
 
 _CORNERS: Final = ((0, 0), (CROP_SIZE - 1, 0), (0, CROP_SIZE - 1), (CROP_SIZE - 1, CROP_SIZE - 1))

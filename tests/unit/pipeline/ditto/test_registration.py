@@ -16,13 +16,13 @@ from engines.weights.file import WeightsFileError
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.avatars.bundle import check_avatar, load_bundle, write_bundle
+from pipeline.avatars.clip_frames import template_frames
 from pipeline.avatars.portrait_errors import PortraitError
 from pipeline.avatars.store import AvatarStore
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.crop_geometry import MESH_BOX, crop_matrices, face_square, transform_points
 from pipeline.ditto.face_landmarks import FaceLandmarker
 from pipeline.ditto.registration import crop_rect, make_avatar, register_picture, register_template_video
-from pipeline.ditto.template_video import template_frames
 from pipeline.mini.behaviour import MINI_BEHAVIOUR
 from pipeline.session.behaviour import behaviour_of
 from pipeline.types import FaceRect
