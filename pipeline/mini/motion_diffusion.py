@@ -1,7 +1,8 @@
 """Stage `motion_diffusion`: feature rows -> motion at 25 frames/s, one window per hop.
 
 A window is the last `past` frames of motion, which are known, and `hop_frames` new ones. Noise is a function of (seed, frame
-index), so any replica continues any session.
+index), so any replica continues any session. What is shown of a window is held to the speed of jaw and lips
+(`engines.mini.articulator_speed`); what the next window is conditioned on is the model's own motion.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 
 from engines.diffusion import window_noise
+from engines.mini.articulator_speed import limit_speed
 from engines.motion_layout import MOTION_DIM
 from engines.runtimes.protocol import Runtime
 from kernels.arrays import F32
@@ -60,6 +62,7 @@ class MotionCarry:
         version: Version of its weights; empty until the first call.
         epoch: Session epoch.
         hop_frames: New frames per window of this stream; 0: the stage's own.
+        shown: float32 (265,), the last frame as it was shown; None until the first window, when it is the last of `history`.
     """
 
     history: F32
@@ -72,6 +75,7 @@ class MotionCarry:
     version: str = ""
     epoch: int = 0
     hop_frames: int = 0
+    shown: F32 | None = None
 
 
 def initial_carry(seed: int, history: F32, first_frame: int = 0, epoch: int = 0, hop_frames: int = 0) -> MotionCarry:
@@ -252,14 +256,17 @@ class MotionDiffusion:
         return np.asarray(self._runtime.run(history, cond, noise).float().cpu().numpy(), dtype=np.float32)
 
     def _advance(self, carry: MotionCarry, motion: F32) -> tuple[F32, MotionCarry]:
-        """Take one window's motion: what is kept of it, and the carry after it."""
+        """Take one window's motion: what is shown of it, and the carry after it."""
         used = min(self._hop(carry) * ROWS_PER_FRAME, carry.pending)
         kept = motion[: -(-used // ROWS_PER_FRAME)]
+        before = carry.history[-1] if carry.shown is None else carry.shown
+        shown = limit_speed(before, kept)
         after = replace(
             carry,
             history=np.concatenate([carry.history, kept])[-len(carry.history) :],
             rows=carry.rows[used:],
             pending=carry.pending - used,
             next_frame=carry.next_frame + len(kept),
+            shown=shown[-1],
         )
-        return kept, after
+        return shown, after
