@@ -163,8 +163,14 @@ def read_weights(path: Path, *, family: str, network: str) -> Weights:
     return Weights(path, family, network, config, header["version"], tensors)
 
 
-def load_strictly(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+def load_strictly(module: nn.Module, tensors: Mapping[str, Tensor], path: Path, *, assign: bool = False) -> None:
     """Copy tensors into a module: same names, same shapes, floats converted to the module's precision.
+
+    Args:
+        module: The network; it may lie on `meta` where `assign` says so.
+        tensors: Name -> value.
+        path: Where they come from, for errors.
+        assign: Take the tensors themselves instead of copies, so that a mapped file is not read twice.
 
     Raises:
         WeightsFileError: Names the first missing, unexpected or misshapen tensor.
@@ -180,7 +186,7 @@ def load_strictly(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) 
             raise WeightsFileError(str(path), key, f"has shape {tuple(value.shape)}, needed {tuple(target.shape)}")
         if value.dtype != target.dtype and not (value.dtype in _FLOATS and target.dtype in _FLOATS):
             raise WeightsFileError(str(path), key, f"has dtype {value.dtype}, needed {target.dtype}")
-    module.load_state_dict({key: tensors[key].to(target.dtype) for key, target in wanted.items()})
+    module.load_state_dict({key: tensors[key].to(target.dtype) for key, target in wanted.items()}, assign=assign)
 
 
 def build_network(weights: Weights, tensors: Mapping[str, Tensor] | None = None) -> nn.Module:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engines.weights.errors import WeightsDownloadError
 from engines.weights.record import FileRecord, describe_file
-from engines.weights.sets import HubSource
+from engines.weights.sets import HubGroup, HubSource
 from kernels.errors import first_line
 
 
@@ -55,7 +55,7 @@ def download_repo(
     return commit, files
 
 
-def matching_files(folder: Path, source: HubSource) -> dict[str, FileRecord]:
+def matching_files(folder: Path, source: HubSource | HubGroup) -> dict[str, FileRecord]:
     """Files in a folder that belong to the weights, by their path inside it; whatever else lies there is left out."""
     present = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
     return {

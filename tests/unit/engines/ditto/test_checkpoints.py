@@ -12,9 +12,9 @@ import torch
 
 from benchmarks.ditto.checkpoint_folder import checkpoint, write_network
 from benchmarks.ditto.formula import filled
-from engines.ditto import version
 from engines.ditto.checkpoints import NETWORK_FILES, load_network, read_tensors
 from engines.ditto.version import files_version
+from engines.weights import version
 from engines.weights.file import WeightsFileError
 from engines.weights.record import sha256_file
 
