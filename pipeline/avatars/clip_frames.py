@@ -1,4 +1,4 @@
-"""The frames of a template video at 25 frames/s, fitted to the canvas."""
+"""The frames of a clip that an avatar moves as in: at 25 frames/s, fitted to the canvas."""
 
 from __future__ import annotations
 

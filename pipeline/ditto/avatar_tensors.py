@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from engines.motion_layout import MOTION_DIM
 from kernels.arrays import F16, F32, U8
 from kernels.errors import ShapeError
+from pipeline.avatars.arrays import sized_array
 from pipeline.ditto.motion_fields import MotionFields, from_vector, to_vector
 from pipeline.ditto.speaker import Speaker
 from pipeline.types import Avatar
@@ -84,38 +85,23 @@ def unpack(avatar: Avatar) -> DittoTensors:
         ShapeError: An array is missing or has the wrong shape or type; it names the array.
     """
     tensors = avatar.tensors
-    count = len(_array(tensors, "motion", np.float32, (-1, MOTION_DIM + _KEYPOINT_VALUES)))
+    count = len(sized_array(tensors, "motion", np.float32, (-1, MOTION_DIM + _KEYPOINT_VALUES)))
     frames = None
     if "frames" in tensors:
-        frames = _array(tensors, "frames", np.uint8, (count, *avatar.canvas_rgb.shape))
+        frames = sized_array(tensors, "frames", np.uint8, (count, *avatar.canvas_rgb.shape))
     elif count != 1:
         raise ShapeError("tensors.frames", "none", f"uint8 ({count}, H, W, 3)")
-    parts = {name: _array(tensors, f"speaker.{name}", np.float32, (-1,) * dims) for name, dims in _SPEAKER.items()}
+    parts = {name: sized_array(tensors, f"speaker.{name}", np.float32, (-1,) * dims) for name, dims in _SPEAKER.items()}
     blink = np.zeros((0, _KEYPOINT_VALUES), np.float32)
     if "speaker.blink" in tensors:
-        blink = _array(tensors, "speaker.blink", np.float32, (-1, _KEYPOINT_VALUES))
-    gaps = tuple(int(gap) for gap in _array(tensors, "blink_gaps", np.int32, (-1,)))
+        blink = sized_array(tensors, "speaker.blink", np.float32, (-1, _KEYPOINT_VALUES))
+    gaps = tuple(int(gap) for gap in sized_array(tensors, "blink_gaps", np.int32, (-1,)))
     return DittoTensors(
-        volumes=_array(tensors, "volumes", np.float16, (count, *VOLUME_SHAPE)),
+        volumes=sized_array(tensors, "volumes", np.float16, (count, *VOLUME_SHAPE)),
         motion=tensors["motion"],  # type: ignore[arg-type]  # checked above
-        crop_to_frame=_array(tensors, "crop_to_frame", np.float32, (count, 2, 3)),
+        crop_to_frame=sized_array(tensors, "crop_to_frame", np.float32, (count, 2, 3)),
         frames=frames,
         speaker=Speaker(**parts, blink=blink),
         blink_gaps=gaps[0] if len(gaps) == 1 else gaps,
-        version=_array(tensors, "version", np.uint8, (-1,)).tobytes().decode("ascii", "replace"),
+        version=sized_array(tensors, "version", np.uint8, (-1,)).tobytes().decode("ascii", "replace"),
     )
-
-
-def _array(
-    tensors: Mapping[str, NDArray[np.generic]], name: str, dtype: type[np.generic], shape: tuple[int, ...]
-) -> Any:
-    """The array of that name; -1 in `shape` stands for any size of at least 1."""
-    found = tensors.get(name)
-    if found is None:
-        raise ShapeError(f"tensors.{name}", "none", f"{np.dtype(dtype)} {shape}")
-    fits = found.ndim == len(shape) and all(
-        want in (-1, size) and size >= 1 for want, size in zip(shape, found.shape, strict=True)
-    )
-    if found.dtype != dtype or not fits:
-        raise ShapeError(f"tensors.{name}", f"{found.dtype} {found.shape}", f"{np.dtype(dtype)} {shape}")
-    return found

@@ -10,33 +10,10 @@ import torch
 from torch import Tensor
 
 from engines.runtimes.host_copies import to_device
-from kernels.errors import LiveAnchorError
 from pipeline.ditto.avatar_tensors import DittoTensors
 from pipeline.ditto.motion_fields import mirror_index
 from pipeline.ditto.tail import DittoCanvas
 from pipeline.types import Avatar
-
-
-class StaleAvatarError(LiveAnchorError):
-    """The avatar was registered with other weights than the renderer runs.
-
-    Args:
-        avatar_id: Which.
-        made_with: Version of its features.
-        running: Version of the extractors that this renderer works with.
-    """
-
-    code = "stale_avatar"
-
-    def __init__(self, avatar_id: str, made_with: str, running: str) -> None:
-        super().__init__(avatar_id, made_with, running)
-        self.avatar_id = avatar_id
-        self.made_with = made_with
-        self.running = running
-
-    def __str__(self) -> str:
-        """Say in one line: what does not fit and what to do."""
-        return f"avatar {self.avatar_id} was made with weights {self.made_with}, these are {self.running}: register it again"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 import cv2
 import numpy as np
@@ -27,9 +26,8 @@ from pipeline.ditto.eye_state import eye_ball, eye_open, with_irises
 from pipeline.ditto.face_landmarks import FaceLandmarker, FoundFace
 from pipeline.ditto.motion_fields import smooth_fields
 from pipeline.ditto.speaker import make_speaker
+from pipeline.session.moving_canvas import crop_rect
 from pipeline.types import CROP_SIZE, Avatar, FaceRect
-
-_CORNERS: Final = ((0, 0), (CROP_SIZE - 1, 0), (0, CROP_SIZE - 1), (CROP_SIZE - 1, CROP_SIZE - 1))
 
 
 @dataclass(frozen=True)
@@ -150,25 +148,6 @@ def make_avatar(canvases: Sequence[U8], faces: Iterable[FoundFace], models: Sour
     )
     check_avatar(avatar)
     return replace(avatar, avatar_id=content_id(avatar))
-
-
-def crop_rect(crop_to_canvas: F32, width: int, height: int) -> FaceRect:
-    """The even-aligned rectangle of a canvas that a crop covers.
-
-    Args:
-        crop_to_canvas: float32 (2, 3).
-        width: Width of the canvas in pixels, even.
-        height: Height of the canvas in pixels, even.
-
-    Raises:
-        InvalidInputError: The crop lies outside the canvas.
-    """
-    corners = np.array(_CORNERS, np.float64) @ crop_to_canvas[:, :2].T + crop_to_canvas[:, 2]
-    low = np.maximum(np.floor(corners.min(axis=0) / 2.0).astype(int) * 2, 0)
-    high = np.minimum(np.ceil((corners.max(axis=0) + 1.0) / 2.0).astype(int) * 2, (width, height))
-    if (high - low < 2).any():
-        raise InvalidInputError("crop_to_canvas", "a crop outside the canvas", "a crop that lies on the canvas")
-    return FaceRect(int(low[0]), int(low[1]), int(high[0] - low[0]), int(high[1] - low[1]))
 
 
 def _network_input(canvas: U8, maps: CropMatrices) -> F32:

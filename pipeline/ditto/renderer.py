@@ -21,11 +21,12 @@ from engines.runtimes.host_copies import Landing, to_device
 from engines.runtimes.protocol import Runtime
 from kernels.arrays import F32, U8
 from kernels.errors import InvalidInputError, ShapeError
+from pipeline.avatars.stale import StaleAvatarError
 from pipeline.bounded_cache import BoundedCache
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.driven_keypoints import REST_DIM, DrivenKeypoints, rest_rows
 from pipeline.ditto.motion_stitch import frame_control
-from pipeline.ditto.prepared_face import PreparedDittoFace, StaleAvatarError, of_every_frame
+from pipeline.ditto.prepared_face import PreparedDittoFace, of_every_frame
 from pipeline.ditto.tail import open_canvas
 from pipeline.session.overlap import DrawOrder, OverlappedDrawing, Span
 from pipeline.session.tail import Placed, crop_batch

@@ -1,61 +1,27 @@
-"""Ditto's tail: crops into a still picture, or into the moving frames of a template video.
-
-Between two frames of a template the face must not slide on the body: the put-back matrix is interpolated linearly, the background
-by the same network as the crop. Body positions lie on a grid of 1/16 frame, so that backgrounds made once can be shown again
-whenever the template comes round (forwards or backwards); matrix and background use the same position.
-"""
+"""Ditto's tail: crops into a still picture, or into the moving frames of a template video (`pipeline.session.moving_canvas`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
 
 import numpy as np
 import torch
 
 from engines.ditto import FAMILY
-from kernels.arrays import F32, U8
+from kernels.arrays import U8
 from kernels.errors import InvalidInputError
 from kernels.nv12.composite import composite_nv12
-from kernels.nv12.composite_plan import CompositePlan, plan_composite
+from kernels.nv12.composite_plan import CompositePlan
 from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.bounded_cache import BoundedCache
 from pipeline.ditto.avatar_tensors import DittoTensors, unpack
 from pipeline.ditto.motion_fields import mirror_index
-from pipeline.ditto.registration import crop_rect
 from pipeline.rife.interpolator import FrameInterpolator
+from pipeline.session.moving_canvas import Body, WholePicture, body_at, matrix_at
 from pipeline.session.tail import DEFAULT_CACHE_BYTES, Placed, compose_still, empty_batch, plan_of
 from pipeline.types import Avatar, FaceRect, Nv12RectBatch
-
-BODY_STEPS: Final = 16
-
-
-@dataclass(frozen=True)
-class Body:
-    """Where a template video is at a body position.
-
-    Attributes:
-        low: Index of the template frame with the smaller index.
-        high: The other one; equal to `low` on a frame, and where the template turns round.
-        share: From `low` to `high`, 0..1, a multiple of 1/16.
-    """
-
-    low: int
-    high: int
-    share: Fraction
-
-
-def body_at(position: Fraction, count: int) -> Body:
-    """The place in a template of `count` frames that is played back and forth."""
-    snapped = Fraction(round(position * BODY_STEPS), BODY_STEPS)
-    index = snapped.numerator // snapped.denominator
-    share = snapped - index
-    before, after = mirror_index(index, count), mirror_index(index + 1, count)
-    if not share or before == after:
-        return Body(before, before, Fraction(0))
-    return Body(before, after, share) if before < after else Body(after, before, 1 - share)
 
 
 @dataclass(frozen=True)
@@ -107,20 +73,15 @@ class DittoCanvas:
         """Make one frame of a template video: the whole canvas, with the face put back into it."""
         template, matrices = self.tensors.frames, self.tensors.crop_to_frame
         assert template is not None  # noqa: S101 - only template videos have no plan
-        body = body_at(position, len(template))
+        body = body_at(position, len(template), mirror_index)
         canvas = template[body.low] if body.low == body.high or background is None else background(body)
-        share = np.float32(float(body.share))
-        matrix: F32 = matrices[body.low] * (1 - share) + matrices[body.high] * share
-        y_plane, uv_plane = rgb_to_nv12(canvas, colour=self.colour)
-        rect = crop_rect(matrix, canvas.shape[1], canvas.shape[0])
-        y_face, uv_face = (planes.cpu().numpy() for planes in composite_nv12(crop, self._plan(matrix, canvas, rect)))
-        y_plane[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w] = y_face[0]
-        uv_plane[rect.y // 2 : (rect.y + rect.h) // 2, rect.x : rect.x + rect.w] = uv_face[0]
-        return y_plane, uv_plane
+        picture = WholePicture(*rgb_to_nv12(canvas, colour=self.colour))
 
-    def _plan(self, matrix: F32, canvas: U8, rect: FaceRect) -> CompositePlan:
-        inside = canvas[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w]
-        return plan_composite(matrix, self.avatar.mask, inside, rect, colour=self.colour)
+        def inside(rect: FaceRect) -> U8:
+            return canvas[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w]
+
+        picture.put_back(crop, matrix_at(matrices, body), self.avatar.mask, inside, self.colour)
+        return picture.y_plane, picture.uv_plane
 
 
 def open_canvas(avatar: Avatar, tensors: DittoTensors, colour: str) -> DittoCanvas:

@@ -22,9 +22,10 @@ from pipeline.avatars.store import AvatarStore
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.crop_geometry import MESH_BOX, crop_matrices, face_square, transform_points
 from pipeline.ditto.face_landmarks import FaceLandmarker
-from pipeline.ditto.registration import crop_rect, make_avatar, register_picture, register_template_video
+from pipeline.ditto.registration import make_avatar, register_picture, register_template_video
 from pipeline.mini.behaviour import MINI_BEHAVIOUR
 from pipeline.session.behaviour import behaviour_of
+from pipeline.session.moving_canvas import crop_rect
 from pipeline.types import FaceRect
 from tests.golden.support import motion_info
 from tests.support.ditto_avatar import drawn_face, source_models, still_avatar, video_avatar

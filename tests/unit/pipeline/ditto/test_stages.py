@@ -21,6 +21,7 @@ from engines.weights.file import WeightsFileError
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
 from kernels.nv12.from_rgb import rgb_to_nv12
+from pipeline.avatars.stale import StaleAvatarError
 from pipeline.avatars.store import AvatarStore
 from pipeline.config import FileMotion, RifeSettings, SessionSettings, SilenceSettings
 from pipeline.ditto.audio_features import DittoAudioFeatures, silence_rows
@@ -31,7 +32,6 @@ from pipeline.ditto.load import clip_settings
 from pipeline.ditto.motion_fields import from_vector
 from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.motion_stitch import MotionStitch, StitchOptions, frame_control
-from pipeline.ditto.prepared_face import StaleAvatarError
 from pipeline.ditto.renderer import DittoEngines, DittoRenderer
 from pipeline.ditto.stages import DittoStages
 from pipeline.ditto.tail import DittoTail

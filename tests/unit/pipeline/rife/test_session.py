@@ -19,7 +19,8 @@ from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings
 from pipeline.ditto.avatar_tensors import unpack
-from pipeline.ditto.tail import Body, DittoTail, body_at
+from pipeline.ditto.motion_fields import mirror_index
+from pipeline.ditto.tail import DittoTail
 from pipeline.media.audio_in import decode_audio
 from pipeline.mini.behaviour import MINI_BEHAVIOUR
 from pipeline.mini.presenter import default_avatar
@@ -30,6 +31,7 @@ from pipeline.session.clip_session import run_session
 from pipeline.session.drawing import ChunkDrawer
 from pipeline.session.frames import clip_batches
 from pipeline.session.generate import generate_file
+from pipeline.session.moving_canvas import Body, body_at
 from pipeline.session.tail import Placed
 from pipeline.stages import RifeRequest, StageInfo
 from pipeline.types import AudioChunk, Avatar, MotionChunk, Nv12RectBatch
@@ -218,12 +220,13 @@ def test_crops_of_other_stages_are_refused() -> None:
 
 def test_bodies_go_back_and_forth_and_stand_still_where_they_turn() -> None:
     half = Fraction(1, 2)
-    assert body_at(Fraction(1, 2), 3) == Body(0, 1, half)
-    assert body_at(Fraction(5, 2), 3) == Body(2, 2, Fraction(0)), "the end frame is shown twice"
-    assert body_at(Fraction(7, 2), 3) == Body(1, 2, half), "the way back shows the same pictures"
-    assert body_at(Fraction(13, 4), 3) == Body(1, 2, Fraction(3, 4))
-    assert body_at(Fraction(1001, 2400), 3).share == Fraction(7, 16)
-    assert body_at(Fraction(2), 3) == Body(2, 2, Fraction(0)) and body_at(Fraction(3, 2), 1) == Body(0, 0, Fraction(0))
+    assert body_at(Fraction(1, 2), 3, mirror_index) == Body(0, 1, half)
+    assert body_at(Fraction(5, 2), 3, mirror_index) == Body(2, 2, Fraction(0)), "the end frame is shown twice"
+    assert body_at(Fraction(7, 2), 3, mirror_index) == Body(1, 2, half), "the way back shows the same pictures"
+    assert body_at(Fraction(13, 4), 3, mirror_index) == Body(1, 2, Fraction(3, 4))
+    assert body_at(Fraction(1001, 2400), 3, mirror_index).share == Fraction(7, 16)
+    assert body_at(Fraction(2), 3, mirror_index) == Body(2, 2, Fraction(0))
+    assert body_at(Fraction(3, 2), 1, mirror_index) == Body(0, 0, Fraction(0))
 
 
 def test_the_body_of_a_template_video_moves_with_the_face() -> None:
