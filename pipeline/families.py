@@ -12,7 +12,11 @@ from kernels.errors import InvalidInputError
 if TYPE_CHECKING:
     from pipeline.family import Family
 
-FAMILIES: Final[dict[str, str]] = {"mini": "pipeline.mini.family", "ditto": "pipeline.ditto.family"}
+FAMILIES: Final[dict[str, str]] = {
+    "mini": "pipeline.mini.family",
+    "ditto": "pipeline.ditto.family",
+    "musetalk": "pipeline.musetalk.family",
+}
 """Name -> module that holds the family's object as `FAMILY`."""
 DEFAULT_FAMILY: Final = "mini"
 ENTRY_POINTS: Final = "liveanchor.families"

@@ -11,9 +11,9 @@ from pipeline.inventory import engine_recipes, find_weights, set_in, weight_sets
 
 
 def test_sets_of_weights_come_in_a_fixed_order_under_their_own_names() -> None:
-    assert list(weight_sets()) == ["face", "ditto", "rife", "rife40"]
+    assert list(weight_sets()) == ["face", "ditto", "musetalk", "rife", "rife40"]
     assert all(find_weights(name).name == name for name in weight_sets())
-    with pytest.raises(InvalidInputError, match="face, ditto, rife, rife40"):
+    with pytest.raises(InvalidInputError, match="face, ditto, musetalk, rife, rife40"):
         find_weights("mini")
 
 
@@ -22,6 +22,7 @@ def test_sets_of_weights_come_in_a_fixed_order_under_their_own_names() -> None:
     [
         ("ditto_pytorch/models/decoder.pth", "ditto"),
         ("ditto_cfg/v0.4_hubert_cfg_trt.pkl", "ditto"),
+        ("musetalkV15/unet.pth", "musetalk"),
         ("RIFEv4.26_0921.zip", "rife"),
         ("face_landmark.tflite", "face"),
     ],

@@ -83,7 +83,7 @@ def test_pull_extracts_the_pinned_files_and_writes_a_record(tmp_path: Path) -> N
     assert record.source == "pkg==1.0 (pkg-1.0-cp311-cp311-manylinux_2_28_x86_64.whl)"
     assert record.files["mesh.tflite"].sha256 == hashlib.sha256(CONTENT["mesh.tflite"]).hexdigest()
     assert [path.name for path in result.folder.parent.iterdir() if path.name != ".face.lock"] == ["face"]
-    absent = {name: f"{name}: absent" for name in ("ditto", "rife", "rife40")}
+    absent = {name: f"{name}: absent" for name in ("ditto", "musetalk", "rife", "rife40")}
     assert _states(tmp_path) == {"face": "face: ready", **absent}
 
 
@@ -205,7 +205,7 @@ def test_pip_is_asked_for_one_binary_wheel_of_any_host(tmp_path: Path) -> None:
 
 
 def test_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(InvalidInputError, match="face, ditto, rife, rife40"):
+    with pytest.raises(InvalidInputError, match="face, ditto, musetalk, rife, rife40"):
         find_weights("fase")
     with pytest.raises(InvalidInputError):
         find_weights("../etc")

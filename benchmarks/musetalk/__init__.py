@@ -1,0 +1,1 @@
+"""What measures the family `musetalk`, and its networks with weights from the documented formula."""

@@ -1,0 +1,113 @@
+"""MuseTalk's stages over the public checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from engines.musetalk.checkpoints import (
+    has_parser,
+    has_taesd,
+    load_parser,
+    load_taesd,
+    load_unet,
+    load_vae,
+    load_whisper,
+    musetalk_folder,
+)
+from engines.musetalk.painter import LatentReader, Painter
+from engines.musetalk.shapes import LATENT_CHANNELS, LATENT_SIDE, TOKEN_DIM, TOKENS
+from engines.musetalk.speech import SpeechEncoder
+from engines.musetalk.version import latents_version, speech_version
+from engines.runtimes.choice import RuntimeKind, choose_runtime
+from engines.runtimes.torch import TorchRuntime
+from pipeline.musetalk.audio_features import MuseTalkAudioFeatures
+from pipeline.musetalk.face_labels import MeshLabels, ParserLabels
+from pipeline.musetalk.registration import SourceModels
+from pipeline.musetalk.renderer import DEFAULT_CACHE_BYTES, MuseTalkEngines, MuseTalkRenderer
+from pipeline.types import Avatar
+
+_GPU_BATCH: Final = 32
+_CPU_BATCH: Final = 4
+_MAX_ERROR: Final = 0.02
+
+
+def load_audio_features(
+    folder: Path | None = None, device: str = "cpu", runtime: RuntimeKind = "auto"
+) -> MuseTalkAudioFeatures:
+    """The speech encoder's stage.
+
+    Args:
+        folder: Checkpoint folder; None means where `weights pull musetalk` puts it.
+        device: Torch device name.
+        runtime: How it runs: `eager` is the only way yet.
+
+    Raises:
+        WeightsFileError: A file is missing or of no use.
+        ExtraMissingError: The extra `musetalk` is not installed.
+        RuntimeRefusedError: It cannot run the named way.
+    """
+    root = musetalk_folder(folder)
+    encoder = load_whisper(root)
+    choose_runtime(
+        runtime, lambda: TorchRuntime(encoder, device), {}, [], stage="whisper", device=device, max_error=0.0
+    )
+    return MuseTalkAudioFeatures(SpeechEncoder(encoder, device, half=device != "cpu"), speech_version(root))
+
+
+def load_renderer(
+    load_avatar: Callable[[str], Avatar],
+    folder: Path | None = None,
+    device: str = "cpu",
+    cache_bytes: int = DEFAULT_CACHE_BYTES,
+    batch: int | None = None,
+    runtime: RuntimeKind = "auto",
+) -> MuseTalkRenderer:
+    """The renderer's stage: the painter, with TAESD behind it where its weights are here, else with the autoencoder's decoder.
+
+    Args:
+        load_avatar: Id -> avatar.
+        folder: See `load_audio_features`.
+        device: Torch device name.
+        cache_bytes: Bound on prepared faces.
+        batch: Frames per call of the networks; None: 4 on the CPU, 32 on a GPU.
+        runtime: See `load_audio_features`.
+
+    Raises:
+        WeightsFileError: A file is missing or of no use.
+        ExtraMissingError: The extra `musetalk` is not installed.
+        RuntimeRefusedError: It cannot run the named way.
+    """
+    root = musetalk_folder(folder)
+    painter = Painter(load_unet(root), load_taesd(root) if has_taesd(root) else load_vae(root))
+    if device != "cpu":
+        painter.half().to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's own overloads lack it
+    largest = batch or (_CPU_BATCH if device == "cpu" else _GPU_BATCH)
+    chosen = choose_runtime(
+        runtime,
+        lambda: TorchRuntime(painter, device),
+        {},
+        [
+            (torch.zeros(n, LATENT_CHANNELS, LATENT_SIDE, LATENT_SIDE), torch.zeros(n, TOKENS, TOKEN_DIM))
+            for n in (1, largest)
+        ],
+        stage="painter",
+        device=device,
+        max_error=_MAX_ERROR,
+    )
+    return MuseTalkRenderer(load_avatar, MuseTalkEngines(chosen, latents_version(root), largest), cache_bytes)
+
+
+def load_source_models(folder: Path | None = None, device: str = "cpu") -> SourceModels:
+    """What registration runs; parts of the face come from our own mesh where the face parser's weights are not here.
+
+    Raises:
+        WeightsFileError: A file is missing or of no use.
+        ExtraMissingError: The extra `musetalk` is not installed.
+    """
+    root = musetalk_folder(folder)
+    labels = ParserLabels(load_parser(root)) if has_parser(root) else MeshLabels()
+    return SourceModels(LatentReader(load_vae(root), device), labels, latents_version(root))

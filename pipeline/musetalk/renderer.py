@@ -1,0 +1,203 @@
+"""The renderer stage of MuseTalk: rows -> painted faces, in batches over sessions -> the avatar's rectangle in NV12.
+
+Frames in silence cost no network and no blend: their share is 0, and the avatar's own picture is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+
+from engines.musetalk import FAMILY
+from engines.runtimes.host_copies import Landing, to_device
+from engines.runtimes.protocol import Runtime
+from kernels.arrays import U8
+from kernels.errors import InvalidInputError
+from pipeline.avatars.stale import StaleAvatarError
+from pipeline.bounded_cache import BoundedCache
+from pipeline.musetalk.avatar_tensors import unpack
+from pipeline.musetalk.face_rows import read_rows
+from pipeline.musetalk.prepared_face import PreparedFace, still_planes
+from pipeline.session.overlap import DrawOrder, OverlappedDrawing, Span
+from pipeline.session.tail import crop_batch
+from pipeline.stages import RenderRequest
+from pipeline.types import CROP_SIZE, MOTION_FPS, Avatar, CropBatch, Nv12RectBatch
+
+DEFAULT_CACHE_BYTES: Final = 2 * 2**30
+Part = tuple[U8, ...]
+"""What a bucket has of one order: luma and chroma planes, or crops."""
+
+
+@dataclass(frozen=True)
+class MuseTalkEngines:
+    """What the renderer runs.
+
+    Attributes:
+        painter: Runs an `engines.musetalk.painter.Painter`.
+        version: Version of what made the avatars' latents.
+        batch: Frames per call of the networks.
+    """
+
+    painter: Runtime
+    version: str
+    batch: int = 1
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """One frame to be made: of whom, its place in the clip, how much of which painted face it shows (-1: of none)."""
+
+    face: PreparedFace
+    place: int
+    share: float
+    painted: int
+
+
+@dataclass(frozen=True)
+class _Flight:
+    """A bucket on its way: the frames of each span, and the painted faces that are being copied to the host."""
+
+    spans: Sequence[Span]
+    frames: Sequence[Sequence[_Shown]]
+    landing: Landing
+
+    def wait(self) -> list[Part]:
+        """Implement `pipeline.session.overlap.Flight`."""
+        landed = self.landing.wait()
+        faces: U8 = np.asarray(landed[0], np.uint8) if landed else np.zeros((0, 1, 1, 3), np.uint8)
+        return [_part(span, frames, faces) for span, frames in zip(self.spans, self.frames, strict=True)]
+
+
+class MuseTalkRenderer:
+    """Draws chunks of any session; keeps nothing but prepared faces.
+
+    Args:
+        load_avatar: Id -> avatar; raises a typed error for an unknown id.
+        engines: The networks.
+        cache_bytes: Bound on prepared faces.
+    """
+
+    def __init__(
+        self,
+        load_avatar: Callable[[str], Avatar],
+        engines: MuseTalkEngines,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
+    ) -> None:
+        self._load_avatar = load_avatar
+        self._engines = engines
+        self._faces: BoundedCache[tuple[str, str], PreparedFace] = BoundedCache(
+            cache_bytes, lambda face: face.size_bytes
+        )
+
+    def prepare(self, avatar_id: str, colour: str) -> PreparedFace:
+        """The prepared face of an avatar, from the cache or made now."""
+        return self._faces.get_or_build((avatar_id, colour), lambda: self._prepare(avatar_id, colour))
+
+    def warm_avatars(self) -> list[str]:
+        """Ids of the avatars that are prepared now."""
+        return sorted({avatar_id for avatar_id, _ in self._faces.keys()})
+
+    def render(self, request: RenderRequest) -> Nv12RectBatch:
+        """Draw one chunk.
+
+        Args:
+            request: n frames of rows at 25 frames/s.
+
+        Returns:
+            n frames.
+
+        Raises:
+            ShapeError: Rows of the wrong shape.
+            InvalidInputError: Another frame rate, which this family makes by interpolating pictures, not here.
+            StaleAvatarError: The avatar's latents belong to other weights.
+            LiveAnchorError: The avatar cannot be loaded.
+        """
+        batch = self.alone(DrawOrder(request))
+        assert isinstance(batch, Nv12RectBatch)  # noqa: S101 - narrows the type for the checker
+        return batch
+
+    def crops(self, request: RenderRequest) -> CropBatch:
+        """The face crops alone, one per frame, for the stage that interpolates pictures; errors as for `render`."""
+        batch = self.alone(DrawOrder(request, crops_only=True))
+        assert isinstance(batch, CropBatch)  # noqa: S101 - narrows the type for the checker
+        return batch
+
+    def overlapped(self) -> OverlappedDrawing[Part, Nv12RectBatch | CropBatch]:
+        """Draw orders of many sessions in shared buckets, in a thread of its own."""
+        return OverlappedDrawing(self, bucket=max(self._engines.batch, 1))
+
+    def open(self, order: DrawOrder) -> int | None:
+        """Implement `pipeline.session.overlap.Draws`."""
+        request = order.request
+        if request.fps != MOTION_FPS and not order.crops_only:
+            raise InvalidInputError("fps", str(request.fps), "25", f"the {FAMILY} renderer draws 25 frames/s")
+        rows = request.motion.motion
+        face = self.prepare(request.avatar_id, request.colour)
+        read_rows(rows[:0], face.tensors.faces[:0])  # a wrong width belongs to this order, not to its bucket
+        return len(rows)
+
+    def launch(self, spans: Sequence[Span]) -> _Flight:
+        """Queue the painting of one bucket, of any faces; see `pipeline.session.overlap.Draws`."""
+        frames, latents, tokens, painted = list[list[_Shown]](), list[torch.Tensor](), [], 0
+        for span in spans:
+            request = span.order.request
+            face = self.prepare(request.avatar_id, request.colour)
+            places = face.places(request.motion.first_frame + span.start, len(span))
+            rows = read_rows(request.motion.motion[span.start : span.stop], face.tensors.faces[places])
+            numbers = np.where(rows.shares > 0, painted + np.cumsum(rows.shares > 0) - 1, -1)
+            frames.append(
+                [
+                    _Shown(face, place, float(share), int(number))
+                    for place, share, number in zip(places, rows.shares, numbers, strict=True)
+                ]
+            )
+            if len(rows.tokens):
+                latents.append(face.latents[[places[i] for i in rows.painted]])
+                tokens.append(rows.tokens)
+                painted += len(rows.tokens)
+        if not painted:
+            return _Flight(spans, frames, Landing([]))
+        device = self._engines.painter.device
+        faces = self._engines.painter.run(torch.cat(latents), to_device(np.concatenate(tokens), device))
+        return _Flight(spans, frames, Landing([faces]))
+
+    def join(self, order: DrawOrder, parts: Sequence[Part]) -> Nv12RectBatch | CropBatch:
+        """Implement `pipeline.session.overlap.Draws`."""
+        arrays = [one[0] if len(one) == 1 else np.concatenate(one) for one in zip(*parts, strict=True)]
+        if order.crops_only:
+            return crop_batch(arrays[0], order.request)
+        face = self.prepare(order.request.avatar_id, order.request.colour)
+        return Nv12RectBatch(face.avatar.rect, arrays[0], arrays[1])
+
+    def alone(self, order: DrawOrder) -> Nv12RectBatch | CropBatch:
+        """Draw one order, bucket after bucket; errors as for `render`."""
+        count, batch = self.open(order) or 0, max(self._engines.batch, 1)
+        starts = range(0, count, batch) if count else range(1)
+        spans = [Span(order, start, min(start + batch, count)) for start in starts]
+        return self.join(order, [part for span in spans for part in self.launch([span]).wait()])
+
+    def _prepare(self, avatar_id: str, colour: str) -> PreparedFace:
+        avatar = self._load_avatar(avatar_id)
+        if avatar.family != FAMILY:
+            raise InvalidInputError("avatar_id", f"an avatar of the family {avatar.family}", f"one of {FAMILY}")
+        tensors = unpack(avatar)
+        if tensors.version != self._engines.version:
+            raise StaleAvatarError(avatar.avatar_id, tensors.version, self._engines.version)
+        latents = to_device(tensors.latents, self._engines.painter.device)
+        return PreparedFace(avatar, tensors, colour, latents, still_planes(avatar, tensors, colour))
+
+
+def _part(span: Span, frames: Sequence[_Shown], faces: U8) -> Part:
+    """The pictures of a span: crops, or luma and chroma planes."""
+    painted = [None if frame.painted < 0 else faces[frame.painted] for frame in frames]
+    if span.order.crops_only:
+        crops = [frame.face.crop(frame.place, face, frame.share) for frame, face in zip(frames, painted, strict=True)]
+        return (np.stack(crops) if crops else np.zeros((0, CROP_SIZE, CROP_SIZE, 3), np.uint8),)
+    planes = [frame.face.picture(frame.place, face, frame.share) for frame, face in zip(frames, painted, strict=True)]
+    if not planes:
+        return np.zeros((0, 2, 2), np.uint8), np.zeros((0, 1, 2), np.uint8)
+    return np.stack([y for y, _ in planes]), np.stack([uv for _, uv in planes])
