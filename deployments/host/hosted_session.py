@@ -160,11 +160,11 @@ class HostedSession:
 
     async def _speak(self, audio: bytes) -> Spoken:
         self._check_drive()
-        pcm = (await asyncio.to_thread(decode_audio, audio, self._speech)).pcm
+        heard = await asyncio.to_thread(decode_audio, audio, self._speech)
         self.check_alive()  # it may have ended while the file was read
         waiting_s = self.session.waiting_s
-        utterance_id = self.session.voice.speak(pcm)
-        return Spoken(utterance_id, len(pcm) / SAMPLE_RATE_HZ, waiting_s)
+        utterance_id = self.session.voice.speak(heard.pcm, heard.network_gain)
+        return Spoken(utterance_id, len(heard.pcm) / SAMPLE_RATE_HZ, waiting_s)
 
     def _speak_text(self, text: str) -> Spoken:
         self._check_drive()

@@ -101,8 +101,12 @@ class DrivingVoice:
         self._mic.feed(_finite(samples), place, self._now())
         self._on_samples()
 
-    def speak(self, pcm: F32) -> str:
-        """Queue one utterance, float32 (n,), 16 kHz mono.
+    def speak(self, pcm: F32, gain: float = 1.0) -> str:
+        """Queue one utterance.
+
+        Args:
+            pcm: float32 (n,), 16 kHz mono.
+            gain: What the networks hear it multiplied with; a file's `DecodedAudio.network_gain`.
 
         Returns:
             Its id.
@@ -114,7 +118,7 @@ class DrivingVoice:
         self._only_pushed()
         if not len(pcm):
             raise InvalidInputError("audio", "0 samples", "at least one sample")
-        utterance_id = self._queue.speak(_finite(pcm), self._now())
+        utterance_id = self._queue.speak(_finite(pcm), self._now(), gain)
         self._pump(len(pcm))
         return utterance_id
 

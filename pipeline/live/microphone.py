@@ -17,6 +17,7 @@ from pipeline.live.drift import DriftControl, FractionalResampler
 from pipeline.live.grid import samples_of_ms
 from pipeline.live.timeline import Timeline
 from pipeline.media.resample import StreamingResampler
+from pipeline.media.running_level import RunningLevel
 from pipeline.types import SAMPLE_RATE_HZ
 
 SURPLUS_LIMIT: Final = samples_of_ms(200)
@@ -48,6 +49,7 @@ class Microphone:
         self._ramp = False
         self._begin_anew()
         self._rests = True
+        self._level = RunningLevel()
         self.delay = delay
         self.inserted = self.dropped = 0
 
@@ -127,4 +129,5 @@ class Microphone:
             ramp = _RAMP[: len(pcm)]
             pcm[: len(ramp)] *= ramp
             self._ramp = False
-        self._timeline.write(start, pcm)
+        self._level.hear(pcm)
+        self._timeline.write(start, pcm, self._level.gain)

@@ -57,7 +57,7 @@ class Performer:
         self._planner = Planner(deadlines.rules)
         self._score = MotionScore(place.motion)
         self._screen = Screen(loop.grid, place, shelf, self._score)
-        self._maker = MotionMaker(stages, opening, self._score, timeline)
+        self._maker = MotionMaker(stages, opening, self._score, timeline.levelled)
         self._worker = Worker(lambda: self._set_up(opening, loop.motion_at(0)), self._step)
 
     @property

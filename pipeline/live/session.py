@@ -87,7 +87,7 @@ class LiveSession:
         self._loop = idle_loops.open(avatar, picture, behaviour)
         self._grid = self._loop.grid
         timeline = Timeline()
-        scan = SpeechScan(timeline, picture.silence)
+        scan = SpeechScan(timeline.levelled, picture.silence)
         self._delay = LipDelay(self._stages, settings, self._grid)
         self.voice = DrivingVoice(
             drive,

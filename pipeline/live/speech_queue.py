@@ -12,6 +12,7 @@ from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.live.grid import frame_from, samples_of_ms
 from pipeline.live.timeline import Timeline
+from pipeline.media.running_level import RunningLevel
 from pipeline.types import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
 
 PLACED_AHEAD: Final = samples_of_ms(1000)
@@ -42,6 +43,7 @@ class Utterance:
         sent: Number of samples that were heard.
         started: Whether its first sample was heard.
         last_audio: Position of the media clock when samples came last.
+        gain: What the networks hear its samples multiplied with.
     """
 
     utterance_id: str
@@ -52,6 +54,7 @@ class Utterance:
     sent: int = 0
     started: bool = False
     last_audio: int = 0
+    gain: float = 1.0
 
     @property
     def done(self) -> bool:
@@ -131,6 +134,7 @@ class SpeechQueue:
         self._count = 0
         self._queue: deque[Utterance] = deque()
         self._open: Utterance | None = None
+        self._level = RunningLevel()
         self._heard_until = 0
 
     @property
@@ -153,13 +157,22 @@ class SpeechQueue:
         """The utterance that is heard or comes next."""
         return self._queue[0] if self._queue else None
 
-    def speak(self, pcm: F32, now: int) -> str:
-        """Queue a whole utterance behind the others and return its id; an open one is heard to its end first.
+    def speak(self, pcm: F32, now: int, gain: float = 1.0) -> str:
+        """Queue a whole utterance behind the others; an open one is heard to its end first.
+
+        Args:
+            pcm: float32 (n,), 16 kHz mono.
+            now: Position of the media clock in samples.
+            gain: What the networks hear it multiplied with.
+
+        Returns:
+            Its id.
 
         Raises:
             QueueFullError: More speech would wait than the session keeps.
         """
         utterance = self._new(pcm, now)
+        utterance.gain = gain
         utterance.finished = True
         return utterance.utterance_id
 
@@ -173,6 +186,8 @@ class SpeechQueue:
             self._open = self._new(pcm, now)
         else:
             self._add(self._open, pcm, now)
+        self._level.hear(pcm)
+        self._open.gain = self._level.gain
         return self._open.utterance_id
 
     def announce(self, now: int) -> str:
@@ -286,5 +301,5 @@ class SpeechQueue:
             self._timeline.soften(SOFT, self._heard_until)
             pcm = pcm.copy()
             pcm[:SOFT] *= _RISING[: len(pcm)]
-        self._timeline.write(start, pcm)
+        self._timeline.write(start, pcm, utterance.gain)
         utterance.put(start, start + len(pcm))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 import numpy as np
@@ -13,19 +14,30 @@ CAPACITY: Final = 1 << 17
 
 
 class Timeline:
-    """Keeps the samples of the newest `CAPACITY` positions; reading never fails, older and later positions are silent."""
+    """Keeps the samples of the newest `CAPACITY` positions; reading never fails, older and later positions are silent.
+
+    Attributes:
+        levelled: The same samples, brought to the level at which the networks hear them.
+    """
 
     def __init__(self) -> None:
         self._ring = np.zeros(CAPACITY, np.float32)
+        self._gains: deque[tuple[int, float]] = deque([(0, 1.0)])
         self._end = 0
+        self.levelled = LevelledTimeline(self)
 
     @property
     def end(self) -> int:
         """Position after the last sample written."""
         return self._end
 
-    def write(self, start: int, pcm: F32) -> None:
-        """Put samples, float32 (n,), at `start`; what lies between the end so far and `start` is silent.
+    def write(self, start: int, pcm: F32, gain: float = 1.0) -> None:
+        """Put samples at `start`; what lies between the end so far and `start` is silent.
+
+        Args:
+            start: Position of the first one.
+            pcm: float32 (n,).
+            gain: What the networks hear them multiplied with.
 
         Raises:
             ValueError: `start` lies before the end so far, or there are more samples than are kept.
@@ -36,6 +48,20 @@ class Timeline:
         self._put(start - gap, np.zeros(gap, np.float32))
         self._put(start, pcm)
         self._end = start + len(pcm)
+        if gain != self._gains[-1][1]:
+            self._gains.append((start, gain))
+        while len(self._gains) > 1 and self._gains[1][0] <= self._end - CAPACITY:
+            self._gains.popleft()
+
+    def gain(self, start: int, length: int) -> F32 | float:
+        """What the networks hear samples start .. start + length multiplied with: one number, or float32 (length,)."""
+        known = [(position, gain) for position, gain in self._gains if position < start + length]
+        if not known or known[-1][0] <= start:
+            return known[-1][1] if known else 1.0
+        out = np.ones(length, np.float32)
+        for position, gain in known:
+            out[max(position - start, 0) :] = gain
+        return out
 
     def read(self, start: int, length: int) -> F32:
         """A private copy of samples start .. start + length, float32 (length,)."""
@@ -57,8 +83,11 @@ class Timeline:
             return
         falling = np.linspace(1.0, 0.0, fade_samples, endpoint=False, dtype=np.float32)[: last - position]
         faded = self.read(position, last - position) * falling
+        gain = float(np.ravel(self.gain(position, 1))[0])
+        while len(self._gains) > 1 and self._gains[-1][0] >= position:
+            self._gains.pop()
         self._end = position
-        self.write(position, faded)
+        self.write(position, faded, gain)
 
     def soften(self, samples: int, since: int) -> None:
         """Let the last `samples` before the end fall to silence: what was to follow comes later.
@@ -77,3 +106,24 @@ class Timeline:
         head = min(len(pcm), CAPACITY - place)
         self._ring[place : place + head] = pcm[:head]
         self._ring[: len(pcm) - head] = pcm[head:]
+
+
+class LevelledTimeline:
+    """What the networks hear of a timeline: its samples times their gain.
+
+    Args:
+        timeline: What is heard by people.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+
+    @property
+    def end(self) -> int:
+        """Position after the last sample written."""
+        return self._timeline.end
+
+    def read(self, start: int, length: int) -> F32:
+        """A private copy of samples start .. start + length, float32 (length,), -1..1 where a gain is in force."""
+        samples, gain = self._timeline.read(start, length), self._timeline.gain(start, length)
+        return samples if isinstance(gain, float) and gain == 1.0 else np.clip(samples * np.float32(gain), -1.0, 1.0)

@@ -70,3 +70,35 @@ def test_what_was_heard_already_is_not_softened() -> None:
     np.testing.assert_allclose(heard[960:], np.arange(40, 0, -1) / 100)
     timeline.soften(100, since=1000)
     np.testing.assert_array_equal(timeline.read(0, 1000), heard)
+
+
+def test_the_networks_hear_a_quiet_utterance_louder_and_people_as_it_is() -> None:
+    talk = Talk(640)
+    talk.voice.speak(np.full(6400, 0.01, np.float32), 8.0)
+    talk.voice.speak(np.full(6400, 0.1, np.float32))
+    talk.play(40_000)
+    line, heard = talk.timeline, np.concatenate(talk.heard)
+    assert np.array_equal(heard, line.read(0, len(heard))), "people hear what came"
+    quiet, loud = np.flatnonzero(heard == np.float32(0.01)), np.flatnonzero(heard == np.float32(0.1))
+    levelled = line.levelled.read(0, len(heard))
+    assert len(quiet) == len(loud) == 6400
+    assert np.allclose(levelled[quiet], 0.08) and np.array_equal(levelled[loud], heard[loud])
+
+
+def test_a_gain_is_cut_and_forgotten_with_its_samples() -> None:
+    line = Timeline()
+    line.write(0, np.full(1000, 0.1, np.float32), 2.0)
+    line.write(1000, np.full(1000, 0.1, np.float32), 4.0)
+    assert np.allclose(line.levelled.read(990, 20), [0.2] * 10 + [0.4] * 10)
+    line.cut(1500, 100)
+    assert np.allclose(line.levelled.read(1499, 2), 0.4) and line.levelled.end == 1600
+    line.write(1600, np.full(1000, 0.1, np.float32))
+    assert np.allclose(line.levelled.read(1600, 500), 0.1)
+    line.cut(500, 0)
+    line.write(500, np.full(10, 0.1, np.float32), 3.0)
+    assert np.allclose(line.levelled.read(490, 20), [0.2] * 10 + [0.3] * 10)
+    for start in range(510, 400_000, 2000):
+        line.write(start, np.full(2000, 0.5, np.float32), 1.0 + start % 3)
+    assert line.levelled.read(395_000, 3000).max() <= 1.0, "nothing leaves full scale"
+    assert line.levelled.read(0, 100).max() == 0.0
+    assert len(line._gains) < 80, "what is no longer kept costs nothing"
