@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import ray
@@ -11,6 +12,7 @@ import torch
 from deployments.config import ModelSettings
 from deployments.graph.calls import GpuMemory
 from engines.runtimes.sleeping_waits import wait_asleep
+from engines.weights.home import liveanchor_home
 from kernels.errors import LiveAnchorError
 from kernels.threads import use_threads
 
@@ -73,7 +75,7 @@ def choose_device(wanted: str, share: float, cuda_available: bool) -> str:
 
 
 def take_place(settings: ModelSettings) -> str:
-    """Set this process's threads, memory cap and way of waiting, and say which device to use.
+    """Set this process's threads, memory cap, way of waiting and cache of kernels, and say which device to use.
 
     Returns:
         `cpu` or `cuda`.
@@ -85,6 +87,9 @@ def take_place(settings: ModelSettings) -> str:
     share = assigned_gpu_share()
     device = choose_device(settings.device, share, torch.cuda.is_available())
     asleep = device == "cuda" and wait_asleep()
+    if device == "cuda":
+        # its default lies in the home directory, which a pod loses with itself
+        os.environ.setdefault("TRITON_CACHE_DIR", str(liveanchor_home() / "triton"))
     if device == "cuda" and share < 1.0:
         torch.cuda.set_per_process_memory_fraction(share)
     _log.info("placed", device=device, gpu_share=share, threads=settings.threads, waits_asleep=asleep)

@@ -15,6 +15,7 @@ from engines.runtimes.cuda_graphs import BUCKETS
 from engines.runtimes.graph import GraphRuntime
 from engines.runtimes.protocol import Runtime
 from engines.runtimes.torch import TorchRuntime
+from engines.runtimes.verdicts import Verdicts
 
 STAGE: Final = "ditto motion_diffusion"
 MAX_ERROR: Final = 1e-2
@@ -50,6 +51,7 @@ def motion_runtime(lmdm: Lmdm, steps: int, device: str, wanted: RuntimeKind = "a
         stage=STAGE,
         device=device,
         max_error=MAX_ERROR,
+        verdicts=lambda: Verdicts(f"{STAGE}, {steps} steps", [lmdm], device, list(others)),
     )
     if isinstance(chosen, GraphRuntime):
         chosen.prepare()

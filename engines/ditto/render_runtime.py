@@ -21,6 +21,7 @@ from engines.runtimes.choice import Inputs, RuntimeKind, choose_runtime
 from engines.runtimes.graph import GraphRuntime
 from engines.runtimes.protocol import Runtime
 from engines.runtimes.torch import TorchRuntime
+from engines.runtimes.verdicts import Verdicts
 
 STAGE: Final = "ditto renderer"
 MAX_ERROR: Final = 2e-2
@@ -70,6 +71,7 @@ def render_runtime(
         stage=STAGE,
         device=device,
         max_error=MAX_ERROR,
+        verdicts=lambda: Verdicts(STAGE, [warp, decoder], device, list(others)),
     )
 
 

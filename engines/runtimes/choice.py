@@ -3,8 +3,8 @@
 * `eager` is the reference and always works.
 * A named other way must verify, or the stage does not start.
 * `auto` on a GPU makes every way, drops the ones that cannot be made or whose numbers are off, times the rest here and now on every
-  input, and takes the fastest that nowhere loses to `compiled` (`fastest`); eager is among them. On the CPU `auto` is eager:
-  nothing else exists there.
+  input, and takes the fastest that nowhere loses to `compiled` (`fastest`); eager is among them. Where that was found out before
+  (`engines.runtimes.verdicts`), the winner alone is made and checked. On the CPU `auto` is eager: nothing else exists there.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from engines.runtimes.protocol import Runtime
+from engines.runtimes.verdicts import Verdict, Verdicts, part_of
 from kernels.errors import InvalidInputError, LiveAnchorError, first_line
 
 RuntimeKind = Literal["auto", "eager", "compiled", "tensorrt"]
@@ -76,6 +77,7 @@ def choose_runtime(
     device: torch.device | str,
     max_error: float,
     measure: Measure | None = None,
+    verdicts: Callable[[], Verdicts] | None = None,
 ) -> Runtime:
     """Make the runtime of a stage.
 
@@ -88,6 +90,7 @@ def choose_runtime(
         device: Where the stage runs.
         max_error: Largest relative error (norm of the difference over the norm) against eager that may serve.
         measure: Times a runtime; None: the median of up to seven calls, to the end of the device's work.
+        verdicts: Makes what remembers the winner under `auto`; None finds it out at every start.
 
     Returns:
         The runtime, ready.
@@ -105,6 +108,9 @@ def choose_runtime(
         return eager()
     if wanted != "auto":
         return _named(wanted, eager, others, inputs, stage, on_cpu, max_error)
+    memory = verdicts() if verdicts is not None else None
+    if memory is not None and (known := _remembered(memory, eager, others, inputs, stage, max_error)) is not None:
+        return known
     reference = eager()
     inputs, want = _reference_answers(reference, inputs)
     trials = [_timed(Trial("eager", reference, error=0.0), inputs, measure)]
@@ -115,6 +121,8 @@ def choose_runtime(
     found = {trial.name: trial.said() for trial in trials}
     _log.info("runtime chosen", stage=stage, runtime=best.name, why="the fastest that verifies here", **found)
     assert best.runtime is not None  # noqa: S101 - filtered above
+    if memory is not None:
+        memory.keep(Verdict(best.name, part_of(want[0])))
     return best.runtime
 
 
@@ -165,6 +173,34 @@ def median_ms(call: Callable[[], object], calls: int = _TIMED_CALLS) -> float:
         call()
         times.append(1e3 * (time.perf_counter() - began))
     return statistics.median(times)
+
+
+def _remembered(
+    memory: Verdicts,
+    eager: Make,
+    others: Mapping[str, Make],
+    inputs: Sequence[Inputs],
+    stage: str,
+    max_error: float,
+) -> Runtime | None:
+    """The way that won before, once it has given the reference's answer again; None where it does not."""
+    verdict = memory.find()
+    make = None if verdict is None else {**others, "eager": eager}.get(verdict.runtime)
+    if verdict is None or make is None:
+        return None
+    try:
+        runtime = make()
+        error = relative_error(part_of(runtime.run(*inputs[0])), verdict.answer)
+    except (LiveAnchorError, ImportError, RuntimeError) as fault:
+        why = first_line(fault, named=True)
+    else:
+        if error <= max_error:
+            _log.info("runtime chosen", stage=stage, runtime=verdict.runtime, why="won before", relative_error=error)
+            return runtime
+        why = f"relative error {error:.1e}, allowed {max_error:.0e}"
+    _log.warning("verdict does not hold", stage=stage, runtime=verdict.runtime, reason=why)
+    memory.forget()
+    return None
 
 
 def _named(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ import structlog
 import torch
 from torch import Tensor, nn
 
+from engines.code_digest import code_sha256
 from engines.tensorrt.build import BuildSettings, Progress, build_plan, profile_of
 from engines.tensorrt.cache import EngineCache, EngineKey, make_key
 from engines.tensorrt.export import OPSET, Graph, export
@@ -151,7 +151,7 @@ def _key_of(
 def source_digest(spec: EngineSpec, module: nn.Module) -> str:
     """Everything that an export depends on, without exporting: weights, options, spec, this project's code, and the exporter."""
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    parts = [str(_EXPORT_SCHEMA), str(OPSET), repr(spec), torch.__version__, _code_digest(), tensors_sha256(tensors)]
+    parts = [str(_EXPORT_SCHEMA), str(OPSET), repr(spec), torch.__version__, code_sha256(), tensors_sha256(tensors)]
     for name, part in module.named_modules():
         options = {key: value for key, value in sorted(vars(part).items()) if _is_option(key, value)}
         parts.append(f"{name} {type(part).__module__}.{type(part).__qualname__} {options} {part.extra_repr()}")
@@ -160,16 +160,6 @@ def source_digest(spec: EngineSpec, module: nn.Module) -> str:
 
 def _is_option(key: str, value: object) -> bool:
     return not key.startswith("_") and key != "training" and isinstance(value, bool | int | float | str | tuple)
-
-
-@functools.cache
-def _code_digest() -> str:
-    """Over all source files of `engines` and `kernels`: a change costs one export; where the graph stays, the engine does."""
-    root = Path(__file__).resolve().parents[2]
-    digest = hashlib.sha256()
-    for path in sorted(path for package in ("engines", "kernels") for path in (root / package).rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 def _said(found: Agreement) -> dict[str, object]:

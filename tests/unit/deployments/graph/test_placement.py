@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,8 +12,26 @@ pytest.importorskip("ray.serve")
 
 import torch
 
+from deployments.config import ModelSettings
+from deployments.graph import placement
 from deployments.graph.calls import GpuMemory
-from deployments.graph.placement import gpu_memory
+from deployments.graph.placement import gpu_memory, take_place
+
+
+@pytest.mark.parametrize("named", [None, "/elsewhere"])
+def test_compiled_kernels_are_kept_with_the_other_data(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str | None
+) -> None:
+    monkeypatch.setenv("LIVEANCHOR_HOME", str(tmp_path))
+    monkeypatch.setenv("TRITON_CACHE_DIR", named or "")
+    if named is None:
+        monkeypatch.delenv("TRITON_CACHE_DIR")
+    monkeypatch.setattr(placement, "use_threads", lambda count: None)
+    monkeypatch.setattr(placement, "assigned_gpu_share", lambda: 1.0)
+    monkeypatch.setattr(placement, "wait_asleep", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert take_place(ModelSettings(device="auto")) == "cuda"
+    assert os.environ["TRITON_CACHE_DIR"] == (named or str(tmp_path / "triton"))
 
 
 def test_a_process_without_a_gpu_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
