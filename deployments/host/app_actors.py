@@ -1,4 +1,4 @@
-"""Actors that exist once for the whole application: they know where live sessions are, and which tokens they hold.
+"""Actors that exist once for the whole application: they know where live sessions are, which tokens they hold, and all video jobs.
 
 They are named actors of their own and not Ray Serve's `deployment_actors`, because Ray Serve keeps one of each per version of a
 deployment: after a change of the configuration the new hosts would not know what the old ones hold.
@@ -13,12 +13,18 @@ from typing import Any, Final
 
 import ray
 
+from deployments.host.command import Answer
 from deployments.host.live_registry import SessionRegistry
 from deployments.host.token_pool import Lease, StageReport, TokenPool
+from deployments.video_jobs.commands import JobCommand
+from deployments.video_jobs.sqlite_store import SqliteJobStore
+from engines.weights.home import liveanchor_home
 
 NAMESPACE: Final = "liveanchor"
 FORGOTTEN_S: Final = 300.0
 """Seconds without a call from any replica after which an actor ends; replicas call every 2 s."""
+ON_THE_HEAD: Final = {"node:__internal_head__": 0.001}
+"""What only Ray's head node has: an actor that needs it is always on that machine."""
 _LOOK_S: Final = 30.0
 
 
@@ -58,6 +64,18 @@ class _Pool(_Forgettable, TokenPool):
         return super().renew(leases)
 
 
+class _VideoJobs(_Forgettable):
+    """The one process that has the file of video jobs open; its folder is that of the head node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._store = SqliteJobStore(liveanchor_home() / "jobs" / "jobs.sqlite3")
+
+    def handle(self, command: JobCommand[Answer]) -> Answer:
+        self._called()
+        return self._store.handle(command)
+
+
 def registry_of(app: str) -> Any:
     """Return the application's `SessionRegistry`; the first caller makes it."""
     return _actor_of(_Registry, f"live-registry-{app}")
@@ -68,8 +86,19 @@ def pool_of(app: str) -> Any:
     return _actor_of(_Pool, f"token-pool-{app}")
 
 
-def _actor_of(kind: type, name: str) -> Any:
+def video_jobs_of(app: str) -> Any:
+    """Return the actor that keeps the application's video jobs; the first caller makes it."""
+    return _actor_of(_VideoJobs, f"video-jobs-{app}", ON_THE_HEAD)
+
+
+def _actor_of(kind: type, name: str, resources: dict[str, float] | None = None) -> Any:
     actor: Any = ray.remote(kind)
     return actor.options(
-        name=name, namespace=NAMESPACE, get_if_exists=True, lifetime="detached", max_restarts=-1, num_cpus=0
+        name=name,
+        namespace=NAMESPACE,
+        get_if_exists=True,
+        lifetime="detached",
+        max_restarts=-1,
+        num_cpus=0,
+        resources=resources,
     ).remote()

@@ -94,7 +94,7 @@ class Headroom:
         Returns:
             The session's id; None where there is room, or no session has to give way.
         """
-        if len(self._held) < self._max_sessions or not self._in_time():
+        if len(self._held) < self._max_sessions or not self.in_time():
             return None
         late = [(since, who) for who, since in self._waiting.items() if self._clock() - since >= self._grace_s]
         if not late:
@@ -124,9 +124,9 @@ class Headroom:
 
     def capacity(self) -> int:
         """Number of sessions that fit now, including the sessions that are here."""
-        return self._max_sessions if self._in_time() else min(len(self._held), self._max_sessions)
+        return self._max_sessions if self.in_time() else min(len(self._held), self._max_sessions)
 
-    def _in_time(self) -> bool:
+    def in_time(self) -> bool:
         """Whether one more session would leave all of them in time."""
         share = self.share()
         speaking = len({who for _, who, _ in self._chunks})

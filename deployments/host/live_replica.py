@@ -149,6 +149,10 @@ class LiveReplica:
             tuple(sessions.first_frames_ms()),
         )
 
+    def has_room(self) -> bool:
+        """Whether pictures come so soon that other work here would harm no session."""
+        return self._sessions is None or self._sessions.headroom.in_time()
+
     def warm_soon(self, avatar_id: str) -> None:
         """Begin to draw an avatar's idle loop and return at once; a failure is logged."""
         warming = asyncio.create_task(self._warm(avatar_id))

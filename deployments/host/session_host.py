@@ -21,6 +21,7 @@ from deployments.host.avatars_in_use import AvatarsInUse
 from deployments.host.command import Answer, Command
 from deployments.host.file_jobs import FileJobs
 from deployments.host.hosted_avatars import HostedAvatars
+from deployments.host.hosted_jobs import runner_of
 from deployments.host.jobs import FileJob, HostStats, JobEvent
 from deployments.host.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
 from deployments.host.live_commands import LiveCommand
@@ -76,12 +77,26 @@ class SessionHostReplica:
         voice = find_voice(settings.voices)
         self._jobs = FileJobs(self._handles, self._facts, self._avatars, voice, settings, clock)
         self._live = LiveReplica(self._handles, self._facts, self._avatars, voice, settings, clock)
+        self._runner = runner_of(settings, self._jobs, self._avatars, self._live.has_room)
+        self._looking = asyncio.create_task(self._runner.run(), name="video-jobs")
 
     async def generate_stream(self, job: FileJob) -> AsyncGenerator[JobEvent, None]:
         """Make one talking mp4; events and errors are those of `FileJobs.run`."""
         async with aclosing(self._jobs.run(job)) as events:
             async for event in events:
                 yield event
+
+    async def work_on_jobs(self) -> bool:
+        """Make one video job, where one waits and there is room for it; answers whether that was so.
+
+        Raises:
+            JobStoreError: The store of jobs cannot be used.
+        """
+        return await self._runner.work()
+
+    async def wake_jobs(self) -> None:
+        """Look for video jobs now."""
+        self._runner.wake()
 
     async def live(self, offer: LiveOffer) -> AsyncGenerator[LiveAnswer | LiveEnded, None]:
         """Hold one live session for as long as it lives: the first item is its answer, the last one says why it ended."""

@@ -1,0 +1,118 @@
+"""Has video jobs made: each is one call to a host that Ray Serve chooses, so it scales, queues and drains like any other call."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+import structlog
+from ray.exceptions import RayError
+from ray.serve.exceptions import RayServeException
+
+from deployments.video_jobs.commands import CountReady, PurgeJobs
+from deployments.video_jobs.settings import VideoJobSettings
+from deployments.video_jobs.store import Jobs
+from deployments.video_jobs.uploads import JobUploads
+from deployments.video_jobs.worker import JobWorker
+from kernels.errors import LiveAnchorError, first_line
+
+LOOK_S: Final = 2.0
+"""Seconds between looks for jobs that wait; a new job, or one that ended, makes the next look sooner."""
+TIDY_S: Final = 600.0
+UPLOAD_AGE_S: Final = 3600.0
+"""Seconds after which an upload counts as forgotten where no job has its id."""
+
+
+class JobRunner:
+    """The part of one host that looks for video jobs, and the part that makes them.
+
+    They are two because a host that drains still looks, but Ray Serve gives it no more calls: what it finds, another host makes.
+
+    Args:
+        jobs: The store.
+        worker: Makes one job.
+        uploads: What came with the jobs.
+        settings: Settings of video jobs.
+        has_room: Says whether live sessions here leave room for other work.
+        call: Calls `work` of any host, this one included.
+        clock: Gives monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        worker: JobWorker,
+        uploads: JobUploads,
+        settings: VideoJobSettings,
+        has_room: Callable[[], bool],
+        call: Callable[[], Awaitable[bool]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._jobs = jobs
+        self._worker = worker
+        self._uploads = uploads
+        self._settings = settings
+        self._has_room = has_room
+        self._call = call
+        self._clock = clock
+        self._working = 0
+        self._calls: set[asyncio.Task[None]] = set()
+        self._woken = asyncio.Event()
+        self._tidied_at = clock()
+        self._log = structlog.get_logger("liveanchor.jobs")
+
+    async def work(self) -> bool:
+        """Make one job, where there is one and room for it; answers whether there was.
+
+        Raises:
+            LiveAnchorError: The store cannot be used.
+        """
+        if self._working >= self._settings.per_host or not self._has_room():
+            return False
+        self._working += 1
+        try:
+            return await self._worker.work()
+        finally:
+            self._working -= 1
+
+    def wake(self) -> None:
+        """Look for jobs now."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Look for jobs, for as long as this process lives."""
+        while True:
+            try:
+                await self._look()
+            except LiveAnchorError as error:
+                self._log.warning("jobs_not_seen", code=error.code, reason=first_line(error))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._woken.wait()
+            self._woken.clear()
+
+    async def _look(self) -> None:
+        free = self._settings.per_host - len(self._calls)
+        if free > 0:
+            for _ in range(min(free, await self._jobs.handle(CountReady()))):
+                calling = asyncio.create_task(self._have_one_made())
+                self._calls.add(calling)
+                calling.add_done_callback(self._calls.discard)
+        if self._clock() - self._tidied_at >= TIDY_S:
+            self._tidied_at = self._clock()
+            await self._tidy()
+
+    async def _have_one_made(self) -> None:
+        try:
+            if await self._call():
+                self._woken.set()  # there may be another one
+        except (LiveAnchorError, RayError, RayServeException) as error:  # the next look tries again
+            self._log.warning("job_not_made", reason=first_line(error, named=True))
+
+    async def _tidy(self) -> None:
+        there = await asyncio.to_thread(self._uploads.older_than, UPLOAD_AGE_S)
+        for job_id in await self._jobs.handle(PurgeJobs(self._settings.remember_s, there)):
+            await asyncio.to_thread(self._uploads.remove, job_id)

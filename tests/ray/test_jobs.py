@@ -1,0 +1,89 @@
+"""Videos in the background while processes are killed: each ends once, with the bytes of an undisturbed run."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.ray.graph import JOB_S, Graph, speech_wav, wait_for
+from tests.ray.test_kills import only
+
+SPEECH_S = 2.0
+
+
+@pytest.fixture(scope="module")
+def client(graph: Graph) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=graph.url, timeout=JOB_S) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def speech() -> bytes:
+    return speech_wav(SPEECH_S)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(graph: Graph, speech: bytes) -> bytes:
+    return graph.post(speech, seed=11).content
+
+
+def create(client: httpx.Client, speech: bytes, seed: int = 11) -> str:
+    answer = client.post("/v1/videos", files={"audio": ("a.wav", speech)}, data={"seed": str(seed)})
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["id"])
+
+
+def video(client: httpx.Client, video_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = client.get(f"/v1/videos/{video_id}").raise_for_status().json()
+    return found
+
+
+def under_way(client: httpx.Client, video_id: str) -> None:
+    wait_for("pictures to be made", lambda: video(client, video_id)["state"] == "running")
+
+
+def completed(client: httpx.Client, video_id: str) -> bytes:
+    def look() -> Any:
+        found = video(client, video_id)
+        assert found["status"] != "failed", found
+        return found["status"] == "completed" and found
+
+    found = wait_for("the video", look, timeout_s=JOB_S)
+    return client.get(found["content_url"]).raise_for_status().content
+
+
+def test_a_video_has_the_bytes_of_generate(client: httpx.Client, speech: bytes, undisturbed: bytes) -> None:
+    assert completed(client, create(client, speech)) == undisturbed
+
+
+def test_a_killed_host_costs_videos_nothing_but_time(
+    graph: Graph, client: httpx.Client, speech: bytes, undisturbed: bytes
+) -> None:
+    ids = [create(client, speech) for _ in range(2)]
+    under_way(client, ids[0])
+    killed = graph.kill("SessionHost")
+    assert [completed(client, one) == undisturbed for one in ids] == [True] * 2
+    assert video(client, ids[0])["attempt"] >= 2
+    graph.replaced("SessionHost", killed)
+
+
+def test_a_killed_store_keeps_what_it_has_accepted(client: httpx.Client, speech: bytes, undisturbed: bytes) -> None:
+    ids = [create(client, speech) for _ in range(2)]
+    under_way(client, ids[0])
+    [pid] = only("_VideoJobs")
+    os.kill(pid, signal.SIGKILL)
+    wait_for("the store to answer again", lambda: video(client, ids[1])["id"] == ids[1])
+    assert [completed(client, one) == undisturbed for one in ids] == [True] * 2
+
+
+def test_a_cancelled_video_stops_its_host(graph: Graph, client: httpx.Client) -> None:
+    video_id = create(client, speech_wav(60.0))
+    under_way(client, video_id)
+    assert client.post(f"/v1/videos/{video_id}/cancel").json()["state"] == "cancelled"
+    wait_for("the host to stop", lambda: not any(one.active_jobs for one in graph.host_stats()))
+    assert client.delete(f"/v1/videos/{video_id}").json()["deleted"]
