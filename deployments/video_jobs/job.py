@@ -33,6 +33,7 @@ class JobSpec:
         seed: Head motion and blinks are a function of it.
         normalise: Whether the voice is brought to -23 LUFS.
         stream: Whether the file is a fragmented mp4.
+        prompt: Text that is spoken; empty where speech came.
     """
 
     avatar_id: str | None
@@ -42,6 +43,7 @@ class JobSpec:
     seed: int = 0
     normalise: bool = False
     stream: bool = False
+    prompt: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class JobResult:
         width: Width of the picture in pixels.
         height: Height of the picture in pixels.
         duration_s: Length of the speech in seconds.
+        captions: WebVTT of what is said; empty where speech came.
     """
 
     result_id: str
@@ -69,6 +72,7 @@ class JobResult:
     width: int
     height: int
     duration_s: float
+    captions: str = ""
 
 
 @dataclass(frozen=True)

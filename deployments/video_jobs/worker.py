@@ -21,6 +21,7 @@ from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.config import SessionSettings
 from pipeline.media.file_buffer import leaving
 from pipeline.media.results_store import ResultsStore, keep
+from pipeline.voices.captions import webvtt
 
 FINISH_PAUSE_S = 1.0
 """Seconds between attempts to tell a store that does not answer how a job ended."""
@@ -126,7 +127,7 @@ class JobWorker:
 
     async def _make(self, attempt: _Attempt) -> JobResult:
         job, tools = attempt.job, self._tools
-        audio = await asyncio.to_thread(tools.uploads.read, job.job_id, AUDIO)
+        audio = b"" if job.spec.prompt else await asyncio.to_thread(tools.uploads.read, job.job_id, AUDIO)
         avatar_id = job.spec.avatar_id
         if job.spec.has_portrait:
             avatar_id = await tools.register(await asyncio.to_thread(tools.uploads.read, job.job_id, PORTRAIT))
@@ -139,6 +140,7 @@ class JobWorker:
             seed=job.spec.seed,
             stream=job.spec.stream,
             normalise=job.spec.normalise,
+            prompt=job.spec.prompt,
         )
         del audio  # nothing but the job holds the upload from here on
         made = await finished_file(tools.generate(file_job), attempt.note)
@@ -154,6 +156,7 @@ class JobWorker:
             width=facts.width,
             height=facts.height,
             duration_s=facts.duration_s,
+            captions=webvtt(facts.cues) if facts.cues else "",
         )
 
     async def _beat(self, attempt: _Attempt) -> Standing:

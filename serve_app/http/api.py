@@ -9,6 +9,8 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
+from deployments.video_jobs.store import Jobs
+from deployments.video_jobs.uploads import JobUploads
 from pipeline.media.results_store import ResultsStore
 from serve_app.http.avatars.routes import avatar_routes
 from serve_app.http.capacity import JobGate, UploadBudget
@@ -27,6 +29,9 @@ from serve_app.http.operations import operations_routes
 from serve_app.http.problems.handlers import install_error_handlers
 from serve_app.http.services import Services
 from serve_app.http.settings import ApiSettings
+from serve_app.http.videos.content import content_routes
+from serve_app.http.videos.events import video_event_routes
+from serve_app.http.videos.routes import video_routes
 from serve_app.http.web import install_web
 from serve_app.version import own_version
 
@@ -42,6 +47,8 @@ def create_api(
     settings: ApiSettings,
     mirror: Mirror | None = None,
     wall_clock: Callable[[], float] = time.time,
+    *,
+    jobs: Jobs,
 ) -> FastAPI:
     """Build the application.
 
@@ -51,6 +58,7 @@ def create_api(
         settings: What callers may ask for.
         mirror: Another exporter of metrics.
         wall_clock: Seconds since the epoch, for the expiry of results.
+        jobs: Keeps videos that are made in the background.
     """
     metrics = HttpMetrics(mirror)
     services = Services(
@@ -59,6 +67,8 @@ def create_api(
         results=ResultsStore(
             settings.stores.results, settings.stores.results_max_bytes, settings.stores.results_ttl_s, wall_clock
         ),
+        jobs=jobs,
+        uploads=JobUploads(settings.stores.uploads, wall_clock),
         gate=JobGate(settings.limits.max_jobs),
         budget=UploadBudget(settings.limits.max_buffered_bytes),
         metrics=metrics,
@@ -73,6 +83,9 @@ def create_api(
     for router in (
         generate_routes(services),
         result_routes(services, wall_clock),
+        video_routes(services),
+        content_routes(services, wall_clock),
+        video_event_routes(services),
         avatar_routes(services),
         live_routes(services, live),
         live_speech_routes(services, live),
@@ -89,7 +102,15 @@ def create_api(
             CORSMiddleware,
             allow_origins=list(settings.http.cors_origins),
             allow_methods=["GET", "HEAD", "POST", "PATCH", "DELETE"],
-            allow_headers=[REQUEST_ID, "Authorization", "Content-Type", "If-Match", "Last-Event-ID", "Range"],
+            allow_headers=[
+                REQUEST_ID,
+                "Authorization",
+                "Content-Type",
+                "Idempotency-Key",
+                "If-Match",
+                "Last-Event-ID",
+                "Range",
+            ],
             expose_headers=_EXPOSED,
             max_age=3600,
         )

@@ -8,10 +8,12 @@ from fastapi import FastAPI
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
+from deployments.graph.handle_calls import answer_of
 from deployments.logs import configure_replica_logs
+from deployments.video_jobs.ray_jobs import RayJobs
 from serve_app.http.api import create_api
 from serve_app.http.live.ray_host import RayLiveHost
-from serve_app.http.ray_host import RayHost
+from serve_app.http.ray_host import READY_S, STAGE, RayHost
 from serve_app.http.ray_mirror import RayMirror
 from serve_app.http.settings import ApiSettings
 
@@ -31,7 +33,13 @@ class _Ingress:
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Called by Ray Serve in each replica, once the handle is there."""
-        return create_api(RayHost(self._host), RayLiveHost(self._host), self._settings, RayMirror())
+        jobs = RayJobs(serve.get_replica_context().app_name, self._wake)
+        return create_api(RayHost(self._host), RayLiveHost(self._host), self._settings, RayMirror(), jobs=jobs)
+
+    async def _wake(self) -> None:
+        """Tell a host that a video waits to be made."""
+        method: Any = self._host.options(method_name="wake_jobs")
+        await answer_of(STAGE, method.remote(), READY_S)
 
 
 IngressReplica: type[Any] = serve.ingress(None)(_Ingress)

@@ -38,6 +38,8 @@ What each kind of error means and what to do stands at `/problems`.
 """
 TAGS: Final[dict[str, str]] = {
     "talking video": "A speech file in, an mp4 out, at once or while it is made.",
+    "videos": "The same in the background: accepted at once, listed, cancelled, fetched when it is done. The shape is that of "
+    "OpenAI's videos.",
     "presenters": "Who can speak. A registered presenter stays, for everybody who uses this service, until it is removed; one that "
     "came with a job as `portrait` is temporary.",
     "live": live_description(),

@@ -16,6 +16,8 @@ from deployments.host.avatar_commands import RegisterAvatar
 from deployments.host.counted import counted
 from deployments.host.finished_file import finished_file
 from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobEvent, JobStarted
+from deployments.video_jobs.store import Jobs
+from deployments.video_jobs.uploads import JobUploads
 from pipeline.avatars.quota import AvatarQuota
 from pipeline.avatars.store import AvatarSummary
 from pipeline.media.file_buffer import leaving
@@ -35,6 +37,8 @@ class Services:
         host: Does the work of jobs and presenters.
         settings: Settings: what callers may ask for, and limits.
         results: Store of finished files.
+        jobs: Store of videos that are made in the background.
+        uploads: What came with those.
         gate: Bounds the number of jobs at once.
         budget: Bounds the bytes of uploads at once.
         metrics: Counters and gauges of this process.
@@ -44,19 +48,25 @@ class Services:
     host: Host
     settings: ApiSettings
     results: ResultsStore
+    jobs: Jobs
+    uploads: JobUploads
     gate: JobGate
     budget: UploadBudget
     metrics: HttpMetrics
     arrivals: Counter[str] = field(default_factory=Counter)
 
     @contextmanager
-    def receiving(self) -> Iterator[Hold]:
+    def receiving(self, now: bool = True) -> Iterator[Hold]:
         """Give room for one upload. It takes no place for work, so that a slow upload does not keep other jobs out.
+
+        Args:
+            now: Whether it is worked on as soon as it has come, and not some time later.
 
         Raises:
             BusyError: All places for work are taken already, so the upload would be in vain.
         """
-        self.gate.check()
+        if now:
+            self.gate.check()
         try:
             with self.budget.hold() as hold:
                 yield hold

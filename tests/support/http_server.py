@@ -29,6 +29,7 @@ from deployments.host.hosted_avatars import HostedAvatars
 from deployments.host.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
 from deployments.limits import LimitSettings
 from deployments.stores import StoreSettings
+from deployments.video_jobs.settings import VideoJobSettings
 from pipeline.avatars.store import AvatarStore
 from pipeline.config import EncoderSettings
 from pipeline.live.settings import LiveSettings
@@ -42,6 +43,7 @@ from serve_app.http.settings import ApiSettings, HttpSettings
 from tests.support.fake_live_host import FakeLiveHost
 from tests.support.fake_stages import FakeStages
 from tests.support.fake_voice import FakeVoice
+from tests.support.in_process_jobs import InProcessJobs
 
 
 def wav(seconds: float = 0.4, rate_hz: int = 16_000) -> bytes:
@@ -185,13 +187,15 @@ class Served:
         client: Talks to it.
         port: Of the server.
         api: The application.
+        jobs: Makes videos in the background.
     """
 
-    def __init__(self, host: InProcessHost, client: httpx.Client, port: int, api: FastAPI) -> None:
+    def __init__(self, host: InProcessHost, client: httpx.Client, port: int, api: FastAPI, jobs: InProcessJobs) -> None:
         self.host = host
         self.client = client
         self.port = port
         self.api = api
+        self.jobs = jobs
 
     def generate(self, audio: bytes | None = None, path: str = "/generate", **fields: object) -> httpx.Response:
         data = {name: str(value) for name, value in fields.items()}
@@ -217,7 +221,13 @@ def running(api: FastAPI) -> Iterator[int]:
 
 def api_settings(**settings: Any) -> ApiSettings:
     """The ingress's settings, each given by its own name and put into its group."""
-    groups = {"limits": LimitSettings, "stores": StoreSettings, "http": HttpSettings, "live": LiveSettings}
+    groups = {
+        "limits": LimitSettings,
+        "stores": StoreSettings,
+        "http": HttpSettings,
+        "live": LiveSettings,
+        "jobs": VideoJobSettings,
+    }
     values: dict[str, Any] = {}
     for name, value in settings.items():
         group = next((group for group, model in groups.items() if name in model.model_fields), "")
@@ -229,9 +239,12 @@ def api_settings(**settings: Any) -> ApiSettings:
 def serving(folder: Path, host: InProcessHost | None = None, **settings: Any) -> Iterator[Served]:
     """An application with its own host, on its own port."""
     host = host or InProcessHost(folder)
-    api = create_api(host, host.live, api_settings(results=str(folder / "results"), **settings))
+    chosen = api_settings(**{"results": str(folder / "results"), "uploads": str(folder / "uploads")} | settings)
+    jobs = InProcessJobs(folder, host, chosen)
+    api = create_api(host, host.live, chosen, jobs=jobs)
     with running(api) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-        yield Served(host, client, port, api)
+        yield Served(host, client, port, api, jobs)
+    jobs.close()
 
 
 def wait_for(condition: Callable[[], Any], timeout_s: float = 60.0) -> None:

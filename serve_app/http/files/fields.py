@@ -68,24 +68,24 @@ class JobForm:
 
 
 async def read_job_form(request: Request, settings: ApiSettings, hold: Hold) -> JobForm:
-    """Read a job from multipart or JSON.
+    """Read a job; errors are those of `read_form`."""
+    return job_form(await read_form(request, JOB_SHAPE, settings, hold), settings.session)
+
+
+async def read_form(request: Request, shape: FormShape, settings: ApiSettings, hold: Hold) -> RawForm:
+    """Read a body that is multipart or JSON.
 
     Raises:
         InvalidInputError: The body or a field of it.
         BusyError: All requests together hold too many bytes.
         ClientDisconnect: The client went away.
     """
-    refuse_query(request, JOB_SHAPE)
+    refuse_query(request, shape)
     kind = content_type(request)
     if kind == MULTIPART:
-        return job_form(
-            await read_multipart(request, JOB_SHAPE, settings.body(settings.limits.max_upload_bytes), hold),
-            settings.session,
-        )
+        return await read_multipart(request, shape, settings.body(settings.limits.max_upload_bytes), hold)
     if kind == JSON:
-        return job_form(
-            await read_json(request, JOB_SHAPE, settings.body(settings.limits.max_json_bytes), hold), settings.session
-        )
+        return await read_json(request, shape, settings.body(settings.limits.max_json_bytes), hold)
     raise UnsupportedBodyError("Content-Type", kind or "none", f"{MULTIPART} or {JSON}")
 
 

@@ -29,31 +29,50 @@ def result_routes(services: Services, wall_clock: Callable[[], float] = time.tim
     )
     async def result(result_id: str, request: Request) -> Response:
         """The whole file or one byte range of it; 410 once it has expired (for 24 h), 404 after that."""
-        stored = await asyncio.to_thread(services.results.find, result_id)
-        headers = _headers(stored, wall_clock())
-        if names_tag(request.headers.get("if-none-match"), headers["ETag"]):
-            return Response(status_code=304, headers=headers)
-        whole = request.method == "HEAD" or request.headers.get("if-range") not in (None, headers["ETag"])
-        asked = None if whole else byte_range(request.headers.get("range"), stored.size)
-        start, stop = asked or (0, stored.size)
-        headers["Content-Length"] = str(stop - start)
-        if asked is not None:
-            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{stored.size}"
-        status = 200 if asked is None else 206
-        if request.method == "HEAD":  # of the whole file: ranges are for GET alone
-            return Response(status_code=status, headers=headers, media_type=VIDEO)
-        pieces = _in_thread(services.results.read(stored.result_id, start, stop))
-        return StreamedResponse(pieces, AsyncExitStack(), status, headers, stall_s=services.settings.limits.stall_s)
+        return await answer_result(services, result_id, request, wall_clock(), f"liveanchor-{result_id}.mp4")
 
     return router
 
 
-def _headers(stored: StoredResult, now: float) -> dict[str, str]:
+async def answer_result(services: Services, result_id: str, request: Request, now: float, name: str) -> Response:
+    """Answer a stored file, or the range of it that the request asks for.
+
+    Args:
+        services: Parts of the application.
+        result_id: Id of the file.
+        request: Its headers and method say what is asked for.
+        now: Seconds since the epoch.
+        name: Name that the file gets where it is saved.
+
+    Raises:
+        ResultNotFoundError: There is no such file.
+        ResultExpiredError: It is not kept any more.
+        RangeError: The range lies outside the file.
+        StoreUnreachableError: The store does not answer.
+    """
+    stored = await asyncio.to_thread(services.results.find, result_id)
+    headers = _headers(stored, now, name)
+    if names_tag(request.headers.get("if-none-match"), headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    whole = request.method == "HEAD" or request.headers.get("if-range") not in (None, headers["ETag"])
+    asked = None if whole else byte_range(request.headers.get("range"), stored.size)
+    start, stop = asked or (0, stored.size)
+    headers["Content-Length"] = str(stop - start)
+    if asked is not None:
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{stored.size}"
+    status = 200 if asked is None else 206
+    if request.method == "HEAD":  # of the whole file: ranges are for GET alone
+        return Response(status_code=status, headers=headers, media_type=VIDEO)
+    pieces = _in_thread(services.results.read(stored.result_id, start, stop))
+    return StreamedResponse(pieces, AsyncExitStack(), status, headers, stall_s=services.settings.limits.stall_s)
+
+
+def _headers(stored: StoredResult, now: float, name: str) -> dict[str, str]:
     return {
         "Accept-Ranges": "bytes",
         "ETag": f'"{stored.result_id}"',
         "Cache-Control": f"private, max-age={max(0, int(stored.expires_at - now))}, immutable",
-        "Content-Disposition": f'inline; filename="liveanchor-{stored.result_id}.mp4"',
+        "Content-Disposition": f'inline; filename="{name}"',
     }
 
 

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from deployments.host.live_errors import SessionEndedError
+from deployments.video_jobs.errors import VideoNotReadyError
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.live.contracts import EndReason
 from serve_app.http.problems.errors import RangeError
@@ -64,28 +65,38 @@ def shown(text: str, limit: int = _SHOWN) -> str:
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
+def problem_of(error: LiveAnchorError, request_id: str) -> Problem:
+    """An error of ours as a document.
+
+    Args:
+        error: Already out of Ray's wrapper.
+        request_id: Id of the request.
+    """
+    kind, code = kind_of(error), code_of(error)
+    extra: dict[str, Any] = {}
+    if isinstance(error, InvalidInputError) and kind.status < 500:
+        extra = {"field": shown(error.field), "got": shown(error.got), "allowed": error.allowed}
+    if isinstance(error, SessionEndedError):
+        extra["reason"] = error.reason
+    return _problem(code, kind, kind.detail or _words(error), request_id, extra)
+
+
 def problem_response(error: LiveAnchorError, request_id: str, retry_after_s: float) -> JSONResponse:
     """The answer to an error of ours.
 
     Args:
         error: Already out of Ray's wrapper.
         request_id: Id of the request.
-        retry_after_s: What a 503 tells callers to wait.
+        retry_after_s: What a 503, and a question that came too early, tells callers to wait.
     """
-    kind = kind_of(error)
+    problem = problem_of(error, request_id)
     headers: dict[str, str] = {}
-    extra: dict[str, Any] = {}
-    if isinstance(error, InvalidInputError) and kind.status < 500:
-        extra = {"field": shown(error.field), "got": shown(error.got), "allowed": error.allowed}
-    if isinstance(error, SessionEndedError):
-        extra["reason"] = error.reason
     if isinstance(error, RangeError):
         headers["Content-Range"] = f"bytes */{error.size}"
-    if kind.status == 503:
-        extra["retry_after_s"] = max(1, round(retry_after_s))
-        headers["Retry-After"] = str(extra["retry_after_s"])
-    detail = kind.detail or _words(error)
-    return _response(code_of(error), kind, detail, request_id, headers, extra)
+    if problem.status == 503 or isinstance(error, VideoNotReadyError):
+        problem.retry_after_s = max(1, round(retry_after_s))
+        headers["Retry-After"] = str(problem.retry_after_s)
+    return _response(problem, headers)
 
 
 def code_of_routing(error: HTTPException) -> str:
@@ -102,12 +113,12 @@ def http_problem_response(error: HTTPException, request_id: str) -> JSONResponse
         "not_found": "No route has this address. The list of routes is at /docs.",
         "method_not_allowed": f"Allowed here: {headers.get('allow') or headers.get('Allow') or 'see /docs'}.",
     }.get(code, shown(str(error.detail)))
-    return _response(code, kind, detail, request_id, headers, {})
+    return _response(_problem(code, kind, detail, request_id, {}), headers)
 
 
 def failure_response(request_id: str) -> JSONResponse:
     """The answer to an error that was not foreseen."""
-    return _response("internal_error", KINDS["internal_error"], OURS, request_id, {}, {})
+    return _response(_problem("internal_error", KINDS["internal_error"], OURS, request_id, {}), {})
 
 
 def _words(error: LiveAnchorError) -> str:
@@ -117,10 +128,8 @@ def _words(error: LiveAnchorError) -> str:
     return shown(str(error))
 
 
-def _response(
-    code: str, kind: ProblemKind, detail: str, request_id: str, headers: dict[str, str], extra: dict[str, Any]
-) -> JSONResponse:
-    problem = Problem(
+def _problem(code: str, kind: ProblemKind, detail: str, request_id: str, extra: dict[str, Any]) -> Problem:
+    return Problem(
         type=TYPE_PREFIX + code,
         title=kind.title,
         status=kind.status,
@@ -129,6 +138,9 @@ def _response(
         request_id=request_id,
         **extra,
     )
-    response = JSONResponse(problem.model_dump(exclude_none=True), kind.status, headers, media_type=PROBLEM_TYPE)
+
+
+def _response(problem: Problem, headers: dict[str, str]) -> JSONResponse:
+    response = JSONResponse(problem.model_dump(exclude_none=True), problem.status, headers, media_type=PROBLEM_TYPE)
     response.headers["Cache-Control"] = "no-store"
     return response

@@ -31,6 +31,7 @@ from tests.support.http_server import (
     wait_for,
     wav,
 )
+from tests.support.in_process_jobs import InProcessJobs
 from tests.support.paths import ROOT
 
 
@@ -185,7 +186,9 @@ def test_byte_range(header: str | None, expected: Any) -> None:
 def test_results_expire_then_are_forgotten(tmp_path: Path) -> None:
     now = [1_800_000_000.0]
     settings = api_settings(results=str(tmp_path / "r"), results_ttl_s=60)
-    api = create_api(InProcessHost(tmp_path), FakeLiveHost(), settings, wall_clock=lambda: now[0])
+    host = InProcessHost(tmp_path)
+    jobs = InProcessJobs(tmp_path, host, settings)
+    api = create_api(host, FakeLiveHost(), settings, wall_clock=lambda: now[0], jobs=jobs)
     with running(api) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         found = client.post("/api/generate", files={"audio": wav()}).json()
         assert found["expires_at"] == "2027-01-15T08:01:00Z"
@@ -258,7 +261,8 @@ def test_a_mirror_hears_every_metric(tmp_path: Path) -> None:
             assert set(labels) == set(spec.labels)
             heard.append((spec.name, value, dict(labels)))
 
-    api = create_api(InProcessHost(tmp_path), FakeLiveHost(), api_settings(results=str(tmp_path)), Mirror())
+    host, settings = InProcessHost(tmp_path), api_settings(results=str(tmp_path))
+    api = create_api(host, FakeLiveHost(), settings, Mirror(), jobs=InProcessJobs(tmp_path, host, settings))
     with running(api) as port:
         httpx.post(f"http://127.0.0.1:{port}/generate", files={"audio": wav()}, timeout=60)
         httpx.post(f"http://127.0.0.1:{port}/generate", files={"audio": b"x"}, timeout=60)
@@ -391,7 +395,7 @@ def test_other_origins_only_when_configured(served: Served, tmp_path: Path) -> N
 
 def test_logs_hold_no_content(tmp_path: Path) -> None:
     with serving(tmp_path) as one, structlog.testing.capture_logs() as logs:
-        api = create_api(one.host, one.host.live, api_settings(results=str(tmp_path)))
+        api = create_api(one.host, one.host.live, api_settings(results=str(tmp_path)), jobs=one.jobs)
         with running(api) as port:
             url = f"http://127.0.0.1:{port}"
             with httpx.Client(base_url=url, timeout=60) as client:

@@ -14,6 +14,7 @@ import pytest
 from pipeline.avatars.quota import IN_USE_S
 from serve_app.http.api import create_api
 from tests.support.http_server import InProcessHost, Served, api_settings, assert_problem, running, small_avatar, wav
+from tests.support.in_process_jobs import InProcessJobs
 
 TTL_S = 3600.0
 
@@ -38,9 +39,10 @@ def kiosk(folder: Path, clock: Clock, ttl_s: float = TTL_S, **limits: Any) -> It
     host.in_use._ttl_s = ttl_s or float("inf")
     host.register = lambda data, name: small_avatar(name, int(data))
     settings = api_settings(results=str(folder / "results"), temporary_avatar_ttl_s=ttl_s, **limits)
-    api = create_api(host, host.live, settings, wall_clock=clock)
+    jobs = InProcessJobs(folder, host, settings, clock)
+    api = create_api(host, host.live, settings, wall_clock=clock, jobs=jobs)
     with running(api) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-        yield Served(host, client, port, api)
+        yield Served(host, client, port, api, jobs)
 
 
 def speak(one: Served, **parts: Any) -> httpx.Response:

@@ -1,0 +1,165 @@
+"""`/v1/videos`: make a video in the background, look after it, list, cancel, delete."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import JSONResponse
+
+from deployments.host.avatar_commands import GetAvatar
+from deployments.video_jobs.commands import Added, AddJob, CancelJob, DeleteJob, GetJob, RetryJob
+from deployments.video_jobs.errors import JobStoreError
+from deployments.video_jobs.job import ENDED, VideoJob
+from deployments.video_jobs.uploads import AUDIO, PORTRAIT
+from serve_app.http.openapi import problems
+from serve_app.http.services import Services
+from serve_app.http.videos.answers import DeletedVideo, VideoAnswer, VideoList, video_answer_of
+from serve_app.http.videos.fields import VideoForm, idempotency_key, list_query, read_video_form, video_body
+from serve_app.http.videos.owner import owner_of
+
+POLL_S: Final = 2
+"""Seconds after which it is worth asking again."""
+REPLAYED: Final = "Idempotent-Replayed"
+_PAGE: Final[list[dict[str, Any]]] = [
+    {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}},
+    {
+        "name": "after",
+        "in": "query",
+        "schema": {"type": "string"},
+        "description": "Id of the last video of the page before.",
+    },
+    {"name": "order", "in": "query", "schema": {"type": "string", "enum": ["asc", "desc"], "default": "desc"}},
+]
+
+
+def video_routes(services: Services) -> APIRouter:
+    """The routes of videos but for their content."""
+    router = APIRouter(prefix="/v1/videos", tags=["videos"])
+    settings, jobs = services.settings, services.jobs
+
+    def answer(job: VideoJob, status: int = 200, **headers: str) -> Response:
+        shown = video_answer_of(job, settings.family).model_dump(mode="json")
+        if job.state not in ENDED:
+            headers["Retry-After"] = str(POLL_S)
+        return JSONResponse(shown, status, headers)
+
+    @router.post(
+        "",
+        status_code=202,
+        response_model=VideoAnswer,
+        summary="Make a video in the background",
+        responses=problems(400, 404, 408, 413, 415, 422, 500, "too_many_videos"),
+        openapi_extra=video_body(settings),
+    )
+    async def create(request: Request) -> Response:
+        """Accepts the fields of `POST /generate`, and answers at once: 202, with the video's address in `Location`.
+
+        What was accepted is made, whatever happens to the processes of this service meanwhile. Ask for the address until
+        `status` is `completed` or `failed`, then fetch `/content`. With `Idempotency-Key`, a request can be repeated safely.
+        """
+        key = idempotency_key(request)
+        with services.receiving(now=False) as hold:
+            form = await read_video_form(request, settings, hold)
+            services.metrics.uploaded(hold.held)
+            if form.job.avatar_id is not None:
+                await services.host.handle(GetAvatar(form.job.avatar_id))
+            added = await _added(services, form, owner_of(request) or "", key)
+        await jobs.wake()
+        headers = {"Location": f"/v1/videos/{added.job.job_id}"} | ({} if added.created else {REPLAYED: "true"})
+        return answer(added.job, 202, **headers)
+
+    @router.head("", include_in_schema=False)
+    @router.get(
+        "",
+        summary="Videos, a page at a time",
+        responses=problems(422, 500, "jobs_unavailable"),
+        openapi_extra={"parameters": _PAGE},
+    )
+    async def videos(request: Request) -> VideoList:
+        """The newest first, unless `order` is `asc`."""
+        page = await jobs.handle(list_query(request, owner_of(request)))
+        data = [video_answer_of(job, settings.family) for job in page.jobs]
+        first, last = (data[0].id, data[-1].id) if data else (None, None)
+        return VideoList(data=data, has_more=page.has_more, first_id=first, last_id=last)
+
+    @router.head("/{video_id}", include_in_schema=False)
+    @router.get(
+        "/{video_id}",
+        response_model=VideoAnswer,
+        summary="How far a video is",
+        responses=problems("video_not_found", 500, "jobs_unavailable"),
+    )
+    async def video(video_id: str, request: Request) -> Response:
+        """With its place in the queue while it waits, `Retry-After` until it has ended, and why it failed where it did."""
+        return answer(await jobs.handle(GetJob(video_id, owner_of(request))))
+
+    @router.post(
+        "/{video_id}/cancel",
+        response_model=VideoAnswer,
+        summary="Stop a video",
+        responses=problems("video_not_found", "video_state", 500, "jobs_unavailable"),
+    )
+    async def cancel(video_id: str, request: Request) -> Response:
+        """It stays in the list, as `failed` with `error.code` `cancelled`. Work on it stops within some seconds."""
+        return answer(await jobs.handle(CancelJob(video_id, owner_of(request))))
+
+    @router.post(
+        "/{video_id}/retry",
+        status_code=202,
+        response_model=VideoAnswer,
+        summary="Make a failed or cancelled video after all",
+        responses=problems("video_not_found", "video_state", 500, "jobs_unavailable"),
+    )
+    async def retry(video_id: str, request: Request) -> Response:
+        """From the upload that came with it, with the same seed."""
+        job = await jobs.handle(RetryJob(video_id, owner_of(request)))
+        await jobs.wake()
+        return answer(job, 202)
+
+    @router.delete(
+        "/{video_id}",
+        summary="Forget a video and its file",
+        responses=problems("video_not_found", 500, "jobs_unavailable"),
+    )
+    async def delete(video_id: str, request: Request) -> DeletedVideo:
+        """In any state: what is being made is stopped."""
+        job = await jobs.handle(DeleteJob(video_id, owner_of(request)))
+        await asyncio.to_thread(services.uploads.remove, job.job_id)
+        if job.result is not None:
+            await asyncio.to_thread(services.results.discard, job.result.result_id)
+        return DeletedVideo(id=job.job_id)
+
+    return router
+
+
+async def _added(services: Services, form: VideoForm, owner: str, key: str) -> Added:
+    """Keep the files, then the job: a job that can be claimed has its files."""
+    job_id, uploads = f"video_{secrets.token_hex(16)}", services.uploads
+    command = AddJob(
+        job_id=job_id,
+        owner=owner,
+        spec=form.spec(),
+        keep_s=form.keep_s,
+        metadata=form.metadata,
+        idempotency_key=key,
+        fingerprint=form.fingerprint,
+        max_queued=services.settings.jobs.max_waiting,
+    )
+    kept = False
+    try:
+        if not form.job.prompt:
+            await asyncio.to_thread(uploads.write, job_id, AUDIO, form.job.audio)
+        if form.job.portrait is not None:
+            await asyncio.to_thread(uploads.write, job_id, PORTRAIT, form.job.portrait)
+        added = await services.jobs.handle(command)
+        kept = added.created
+    except JobStoreError:  # it may have been added before the store went away; what no job needs goes later
+        kept = True
+        raise
+    finally:
+        if not kept:
+            await asyncio.to_thread(uploads.remove, job_id)
+    return added
