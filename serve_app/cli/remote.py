@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,14 +114,54 @@ def presenters_there() -> list[tuple[str, str]]:
     if not (url := _named_service()):
         return presenters_here()
     try:
-        answer = httpx.get(f"{url}/avatars", timeout=CONNECT_S)
+        return [(str(one["avatar_id"]), str(one["name"])) for one in ask(url, "GET", "/avatars")["avatars"]]
+    except (LookupError, TypeError) as error:
+        raise RemoteError(url, "no LiveAnchor answers here: its list of presenters cannot be read") from error
+
+
+def running_service() -> str:
+    """The address of the LiveAnchor of `LIVEANCHOR_URL`, or of the one that runs on the Ray cluster of this machine.
+
+    Raises:
+        InvalidInputError: `LIVEANCHOR_URL` is no address.
+        RemoteError: There is none.
+    """
+    if named := _named_service():
+        return named
+    from serve_app.cluster.own import connected, details
+    from serve_app.cluster.status import service_url
+
+    with connected() as cluster:
+        found = None if cluster is None else service_url(details(cluster))
+    if found is None:
+        raise RemoteError(
+            "this machine", f"no LiveAnchor runs here; start it with `liveanchor serve`, or name one in {URL_ENV}"
+        )
+    return found
+
+
+def ask(url: str, method: str, path: str, params: Mapping[str, str] | None = None) -> Any:
+    """Ask a service for something small, and return what its JSON holds.
+
+    Args:
+        url: Address of the service.
+        method: HTTP method.
+        path: Route, from its slash on.
+        params: What stands behind the question mark.
+
+    Raises:
+        InvalidInputError: The service refused.
+        RemoteError: The service cannot be reached or failed.
+    """
+    try:
+        answer = httpx.request(method, f"{url}{path}", params=params, timeout=CONNECT_S)
         if answer.is_error:
             raise _refusal(url, answer)
-        return [(str(one["avatar_id"]), str(one["name"])) for one in answer.json()["avatars"]]
+        return answer.json()
     except httpx.HTTPError as error:
         raise RemoteError(url, _what_failed(error)) from error
-    except (ValueError, LookupError, TypeError) as error:
-        raise RemoteError(url, "no LiveAnchor answers here: its list of presenters cannot be read") from error
+    except ValueError as error:
+        raise RemoteError(url, "no LiveAnchor answers here: its answer is no JSON") from error
 
 
 def _named_service() -> str:
