@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from pydantic import Field, field_validator
 
 from pipeline.config import Settings
@@ -13,6 +15,10 @@ class StoreSettings(Settings):
     avatars: str = Field("", description="Avatar bundles.")
     results: str = Field("", description="Finished files of POST /api/generate and of video jobs.")
     uploads: str = Field("", description="Speech and portraits of video jobs, until those are made.")
+    jobs: str = Field(
+        "",
+        description="Where video jobs are kept: redis:// and an address; empty for a file on the head node.",
+    )
     results_max_bytes: int = Field(2 * 2**30, ge=2**20, description="Oldest results go first above this.")
     results_ttl_s: float = Field(3600.0, gt=0, description="A result can be fetched for this long.")
 
@@ -29,3 +35,14 @@ class StoreSettings(Settings):
             except (ImportError, ValueError) as error:  # its package is not installed, or there is none
                 raise ValueError(f"a folder, or a URI that fsspec can open here ({error})") from error
         return uri
+
+    @field_validator("jobs")
+    @classmethod
+    def _is_redis(cls, url: str) -> str:
+        if not url:
+            return url
+        if not url.startswith(("redis://", "rediss://")):
+            raise ValueError("redis:// or rediss:// and an address, or empty")
+        if find_spec("redis") is None:
+            raise ValueError("redis:// needs pip install 'liveanchor[redis]'")
+        return url

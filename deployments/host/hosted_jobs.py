@@ -50,7 +50,7 @@ def runner_of(
 
     uploads = JobUploads(stores.uploads)
     results = ResultsStore(stores.results, stores.results_max_bytes, stores.results_ttl_s)
-    store = RayJobs(place.app_name, lambda: call("wake_jobs"))
+    store = RayJobs(place.app_name, stores.jobs, lambda: call("wake_jobs"))
     tools = JobTools(jobs.run, register, uploads, results, settings.session)
     worker = JobWorker(store, tools, settings.jobs, replica_id())
     return JobRunner(store, worker, uploads, settings.jobs, has_room, lambda: call("work_on_jobs"))

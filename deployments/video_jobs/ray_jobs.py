@@ -1,4 +1,4 @@
-"""`Jobs` over a cluster: the store is a named actor, and a host is told when a job waits."""
+"""`Jobs` over a cluster: the store is a named actor or a Redis server, and a host is told when a job waits."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from deployments.host.app_actors import video_jobs_of
 from deployments.host.command import Answer
 from deployments.video_jobs.commands import JobCommand
 from deployments.video_jobs.errors import JobStoreError
+from deployments.video_jobs.store import JobStore
 from kernels.errors import LiveAnchorError, first_line
 
 STORE: Final = "video_jobs"
@@ -27,11 +28,13 @@ class RayJobs:
 
     Args:
         app: Name of the application.
+        url: Address of a Redis server; empty for the file on the head node.
         wake: Tells any host that a job waits, and answers soon.
     """
 
-    def __init__(self, app: str, wake: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, app: str, url: str, wake: Callable[[], Awaitable[object]]) -> None:
         self._app = app
+        self._redis = _redis_at(url) if url else None
         self._wake = wake
         self._actor: Any = None
         self._telling: set[asyncio.Task[None]] = set()
@@ -41,9 +44,11 @@ class RayJobs:
         """Do what a command asks.
 
         Raises:
-            JobStoreError: The actor died, or its file cannot be used.
+            JobStoreError: The actor or the server is away, or takes nothing in.
             LiveAnchorError: As the command says.
         """
+        if self._redis is not None:
+            return await asyncio.to_thread(self._redis.handle, command)
         try:
             with translated(STORE):
                 self._actor = self._actor or video_jobs_of(self._app)
@@ -64,3 +69,9 @@ class RayJobs:
             await self._wake()
         except (LiveAnchorError, RayError, RayServeException) as error:  # hosts look by themselves, too
             self._log.info("host_not_told", reason=first_line(error, named=True))
+
+
+def _redis_at(url: str) -> JobStore:
+    from deployments.video_jobs.redis_store import RedisJobStore  # its package is an extra
+
+    return RedisJobStore(url)

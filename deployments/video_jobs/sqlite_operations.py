@@ -22,19 +22,20 @@ from deployments.video_jobs.commands import (
     RetryJob,
     Standing,
 )
-from deployments.video_jobs.errors import (
-    IdempotencyMismatchError,
-    TooManyVideosError,
-    VideoNotFoundError,
-    VideoStateError,
+from deployments.video_jobs.errors import VideoNotFoundError
+from deployments.video_jobs.job import ENDED, JobResult, JobState, VideoJob
+from deployments.video_jobs.refusals import (
+    LOST,
+    bad_cursor,
+    cannot_cancel,
+    cannot_retry,
+    full,
+    not_found,
+    other_request,
 )
-from deployments.video_jobs.job import ENDED, JobFailure, JobResult, JobState, VideoJob
-from deployments.video_jobs.sqlite_rows import as_text, job_of
+from deployments.video_jobs.rows import as_text, job_of
 from deployments.video_jobs.store import KEY_S, MOST_FAILURES, MOST_LOST, RETRY_PAUSE_S
-from kernels.errors import InvalidInputError
 
-_ALLOWED: Final = "the id of a video of yours"
-_LOST: Final = JobFailure("stage_lost", f"its worker died without a word {MOST_LOST + 1} times")
 _NEWEST: Final = """
     SELECT * FROM placed
     WHERE (:owner IS NULL OR owner = :owner) AND (:at IS NULL OR (created_at, id) < (:at, :after))
@@ -57,8 +58,8 @@ def read(database: sqlite3.Connection, job_id: str, owner: str | None = None) ->
         "SELECT * FROM placed WHERE id = :id AND (:owner IS NULL OR owner = :owner)", {"id": job_id, "owner": owner}
     ).fetchone()
     if row is None:
-        raise VideoNotFoundError("id", repr(job_id[:80]), _ALLOWED)
-    return job_of(row)
+        raise not_found(job_id)
+    return job_of(dict(row))
 
 
 def add(database: sqlite3.Connection, command: AddJob, now: float) -> Added:
@@ -69,7 +70,7 @@ def add(database: sqlite3.Connection, command: AddJob, now: float) -> Added:
         return Added(earlier, created=False)
     [waiting] = database.execute("SELECT COUNT(*) FROM jobs WHERE state = 'queued'").fetchone()
     if waiting >= command.max_queued:
-        raise TooManyVideosError(waiting)
+        raise full(waiting)
     database.execute(
         """
         INSERT INTO jobs (id, owner, state, spec, metadata, keep_s, idempotency_key, fingerprint, created_at)
@@ -100,9 +101,7 @@ def _same_key(database: sqlite3.Connection, command: AddJob, now: float) -> Vide
         database.execute("UPDATE jobs SET idempotency_key = NULL WHERE id = ?", (row["id"],))
         return None
     if row["fingerprint"] != command.fingerprint:
-        raise IdempotencyMismatchError(
-            "Idempotency-Key", "the key of another request", "a new key for each request, the same one to repeat it"
-        )
+        raise other_request()
     return read(database, row["id"])
 
 
@@ -113,7 +112,7 @@ def claim(database: sqlite3.Connection, command: ClaimJob, now: float) -> VideoJ
         UPDATE jobs SET state = 'failed', ended_at = :now, lease_until = NULL, failure = :failure
         WHERE state = 'running' AND lease_until <= :now AND lost >= :most
         """,
-        {"now": now, "failure": as_text(_LOST), "most": MOST_LOST},
+        {"now": now, "failure": as_text(LOST), "most": MOST_LOST},
     )
     found = (
         database.execute(
@@ -206,7 +205,7 @@ def cancel(database: sqlite3.Connection, command: CancelJob, now: float) -> Vide
     """End a job that has not ended."""
     job = _owned(database, command)
     if job.state in ENDED:
-        raise VideoStateError("id", f"a video that is {job.state}", "a video that is queued or in progress")
+        raise cannot_cancel(job.state)
     database.execute(
         "UPDATE jobs SET state = 'cancelled', ended_at = ?, lease_until = NULL WHERE id = ?", (now, job.job_id)
     )
@@ -217,7 +216,7 @@ def retry(database: sqlite3.Connection, command: RetryJob, now: float) -> VideoJ
     """Queue a job again; its attempts go on counting, so that an old one cannot write."""
     job = _owned(database, command)
     if job.state not in (JobState.FAILED, JobState.CANCELLED):
-        raise VideoStateError("id", f"a video that is {job.state}", "a video that has failed or was cancelled")
+        raise cannot_retry(job.state)
     database.execute(
         """
         UPDATE jobs SET state = 'queued', ended_at = NULL, failure = NULL, failures = 0, lost = 0, not_before = ?,
@@ -247,10 +246,10 @@ def page(database: sqlite3.Connection, command: ListJobs) -> JobPage:
         try:
             at = read(database, command.after, command.owner).created_at
         except VideoNotFoundError as error:
-            raise InvalidInputError("after", error.got, _ALLOWED) from error
+            raise bad_cursor(command.after) from error
     values = {"owner": command.owner, "at": at, "after": command.after, "limit": command.limit + 1}
     rows = database.execute(_NEWEST if command.newest_first else _OLDEST, values).fetchall()
-    return JobPage(tuple(job_of(row) for row in rows[: command.limit]), len(rows) > command.limit)
+    return JobPage(tuple(job_of(dict(row)) for row in rows[: command.limit]), len(rows) > command.limit)
 
 
 def count(database: sqlite3.Connection, command: CountJobs) -> dict[JobState, int]:

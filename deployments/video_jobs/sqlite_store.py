@@ -28,7 +28,7 @@ from deployments.video_jobs.commands import (
     RetryJob,
 )
 from deployments.video_jobs.errors import JobStoreError
-from deployments.video_jobs.sqlite_rows import SCHEMA
+from deployments.video_jobs.sqlite_schema import SCHEMA
 from kernels.errors import InvalidInputError, first_line
 
 BUSY_S: Final = 10.0

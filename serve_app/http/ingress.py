@@ -33,7 +33,7 @@ class _Ingress:
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Called by Ray Serve in each replica, once the handle is there."""
-        jobs = RayJobs(serve.get_replica_context().app_name, self._wake)
+        jobs = RayJobs(serve.get_replica_context().app_name, self._settings.stores.jobs, self._wake)
         return create_api(RayHost(self._host), RayLiveHost(self._host), self._settings, RayMirror(), jobs=jobs)
 
     async def _wake(self) -> None:

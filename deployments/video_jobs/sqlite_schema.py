@@ -1,14 +1,8 @@
-"""Jobs as rows of a SQLite table."""
+"""The tables of video jobs in SQLite."""
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Final
-
-from deployments.video_jobs.job import JobFailure, JobResult, JobSpec, JobState, VideoJob
 
 SCHEMA: Final = (
     """
@@ -50,29 +44,3 @@ SCHEMA: Final = (
     """,
 )
 """Statements that make the tables where they are missing."""
-
-
-def job_of(row: sqlite3.Row) -> VideoJob:
-    """Read a row of the view `placed`."""
-    return VideoJob(
-        job_id=row["id"],
-        owner=row["owner"],
-        state=JobState(row["state"]),
-        spec=JobSpec(**json.loads(row["spec"])),
-        metadata=json.loads(row["metadata"]),
-        keep_s=row["keep_s"],
-        created_at=row["created_at"],
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-        attempt=row["attempt"],
-        done=row["done"],
-        total=row["total"],
-        place=row["place"],
-        result=None if row["result"] is None else JobResult(**json.loads(row["result"])),
-        failure=None if row["failure"] is None else JobFailure(**json.loads(row["failure"])),
-    )
-
-
-def as_text(value: JobSpec | JobResult | JobFailure | Mapping[str, str]) -> str:
-    """Write a part of a job for a column of text."""
-    return json.dumps(dict(value) if isinstance(value, Mapping) else asdict(value), ensure_ascii=False)

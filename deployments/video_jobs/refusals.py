@@ -1,0 +1,50 @@
+"""What both stores say where they refuse a command."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from deployments.video_jobs.errors import (
+    IdempotencyMismatchError,
+    TooManyVideosError,
+    VideoNotFoundError,
+    VideoStateError,
+)
+from deployments.video_jobs.job import JobFailure
+from deployments.video_jobs.store import MOST_LOST
+from kernels.errors import InvalidInputError
+
+_ALLOWED: Final = "the id of a video of yours"
+LOST: Final = JobFailure("stage_lost", f"its worker died without a word {MOST_LOST + 1} times")
+"""Why a job is given up that is lost again and again."""
+
+
+def not_found(job_id: str) -> VideoNotFoundError:
+    """The owner has no job of this id."""
+    return VideoNotFoundError("id", repr(job_id[:80]), _ALLOWED)
+
+
+def bad_cursor(job_id: str) -> InvalidInputError:
+    """The owner has no job of the id after which the page shall begin."""
+    return InvalidInputError("after", repr(job_id[:80]), _ALLOWED)
+
+
+def other_request() -> IdempotencyMismatchError:
+    """The key came with another request before."""
+    allowed = "a new key for each request, the same one to repeat it"
+    return IdempotencyMismatchError("Idempotency-Key", "the key of another request", allowed)
+
+
+def full(waiting: int) -> TooManyVideosError:
+    """No more jobs may wait."""
+    return TooManyVideosError(waiting)
+
+
+def cannot_cancel(state: str) -> VideoStateError:
+    """The job has ended."""
+    return VideoStateError("id", f"a video that is {state}", "a video that is queued or in progress")
+
+
+def cannot_retry(state: str) -> VideoStateError:
+    """The job has not failed."""
+    return VideoStateError("id", f"a video that is {state}", "a video that has failed or was cancelled")

@@ -1,0 +1,45 @@
+"""Jobs as the stores hold them: columns of numbers and text, the larger parts as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from deployments.video_jobs.job import JobFailure, JobResult, JobSpec, JobState, VideoJob
+
+
+def job_of(row: Mapping[str, Any]) -> VideoJob:
+    """Read a job.
+
+    Args:
+        row: Column -> value, numbers also as text; what is missing or None was never written.
+    """
+    result, failure = row.get("result"), row.get("failure")
+    return VideoJob(
+        job_id=row["id"],
+        owner=row["owner"],
+        state=JobState(row["state"]),
+        spec=JobSpec(**json.loads(row["spec"])),
+        metadata=json.loads(row["metadata"]),
+        keep_s=float(row["keep_s"]),
+        created_at=float(row["created_at"]),
+        started_at=_time(row.get("started_at")),
+        ended_at=_time(row.get("ended_at")),
+        attempt=int(row["attempt"]),
+        done=int(row["done"]),
+        total=int(row["total"]),
+        place=int(row["place"]),
+        result=None if result is None else JobResult(**json.loads(result)),
+        failure=None if failure is None else JobFailure(**json.loads(failure)),
+    )
+
+
+def as_text(value: JobSpec | JobResult | JobFailure | Mapping[str, str]) -> str:
+    """Write a part of a job for a column of text."""
+    return json.dumps(dict(value) if isinstance(value, Mapping) else asdict(value), ensure_ascii=False)
+
+
+def _time(value: object) -> float | None:
+    return None if value is None else float(str(value))
