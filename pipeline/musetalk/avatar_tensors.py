@@ -27,8 +27,8 @@ class MuseTalkTensors:
         corners: int32 (n, 2), x and y of the patch, even.
         patches: uint8 (n, h, w, 3), RGB, the part of the canvas that painting can change, even sides.
         masks: uint8 (n, h, w), how much of the painted face shows there.
-        y_planes: uint8 (n, H, W), luma of the clip's frames, BT.709 limited; None for a picture.
-        uv_planes: uint8 (n, H / 2, W), their chroma; None for a picture.
+        y_planes: uint8 (n, h, w), luma of the avatar's rectangle in the clip's frames, BT.709 limited; None for a picture.
+        uv_planes: uint8 (n, h / 2, w), their chroma; None for a picture.
         version: Weights that the latents come from.
     """
 
@@ -95,11 +95,11 @@ def unpack(avatar: Avatar) -> MuseTalkTensors:
     inside = (corners >= 0).all() and (corners + (wide, high) <= (width, height)).all()
     if not inside or (corners % 2).any() or high % 2 or wide % 2:
         raise ShapeError("tensors.corners", f"patches of {wide}x{high}", f"even ones inside {width}x{height}")
-    planes = (None, None)
+    planes, rect = (None, None), avatar.rect
     if count > 1:
         planes = (
-            sized_array(tensors, "y_planes", np.uint8, (count, height, width)),
-            sized_array(tensors, "uv_planes", np.uint8, (count, height // 2, width)),
+            sized_array(tensors, "y_planes", np.uint8, (count, rect.h, rect.w)),
+            sized_array(tensors, "uv_planes", np.uint8, (count, rect.h // 2, rect.w)),
         )
     boxes = sized_array(tensors, "boxes", np.int32, (count, 4))
     if (boxes[:, 2:] - boxes[:, :2] < 2).any():

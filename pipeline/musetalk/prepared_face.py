@@ -70,10 +70,10 @@ class PreparedFace:
     def crop(self, place: int, face: U8 | None, share: float) -> U8:
         """The square around the face as uint8 (512, 512, 3), RGB, for the stage that interpolates pictures; see `picture`."""
         tensors = self.tensors
-        if tensors.y_planes is None or tensors.uv_planes is None:
-            canvas = self.avatar.canvas_rgb.copy()
-        else:
-            canvas = to_rgb(tensors.y_planes[place], tensors.uv_planes[place])
+        canvas, rect = self.avatar.canvas_rgb.copy(), self.avatar.rect
+        if tensors.y_planes is not None and tensors.uv_planes is not None:
+            moving = to_rgb(tensors.y_planes[place], tensors.uv_planes[place])
+            canvas[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w] = moving
         if face is not None:
             blended, (x, y) = self.patch(place, face, share), self._corner(place)
             canvas[y : y + blended.shape[0], x : x + blended.shape[1]] = blended

@@ -1,7 +1,7 @@
 """A picture or a clip of the speaker -> an `Avatar` of the family `musetalk`: boxes, latents, masks, and the frames in NV12.
 
-A clip is read twice: once for the face in every frame, once for the rest, so that boxes can be steadied over time without keeping
-its pictures in memory.
+A clip is read three times: for the face in every frame, for the part that moves, and for the rest, so that boxes can be steadied
+over time without keeping its pictures in memory.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from pipeline.musetalk.blend_mask import blend_mask, talking_region
 from pipeline.musetalk.face_box import Box, crop_around, points_68, raw_box, steady_boxes
 from pipeline.musetalk.face_labels import FaceLabels
 from pipeline.musetalk.masters import KEPT_COLOUR
+from pipeline.musetalk.moving_part import moving_part
 from pipeline.types import Avatar, FaceRect
 
 MAX_FRAMES: Final = 750
@@ -134,11 +135,16 @@ def make_avatar(canvases: Canvases, faces: Sequence[F32 | None], models: SourceM
     found = np.array([face is not None for face in faces])
     measured = np.stack([np.zeros(4) if face is None else raw_box(points_68(face)) for face in faces])
     boxes = steady_boxes(measured, found)
-    first, height, width = _size(canvases())
-    boxes = boxes[: _affordable(boxes[0], height, width)]
+    first = next(iter(canvases()))
+    height, width = first.shape[:2]
+    squares = [even_square(crop_around(box)) for box in boxes]
     patch = _patch_size(boxes[0], height, width)
+    always = [square.rect(width, height) for square in squares]
+    always += [FaceRect(*_corner(box, patch, height, width), patch[1], patch[0]) for box in boxes]
+    rect = moving_part(canvases(), always)
+    boxes = boxes[: _affordable(rect, patch)]
     made = [
-        _frame(canvas, box, face, patch, models, whole=len(boxes) > 1)
+        _frame(canvas, box, face, patch, models, rect if len(boxes) > 1 else None)
         for canvas, box, face in zip(islice(canvases(), len(boxes)), boxes, faces, strict=False)
     ]
     moving = len(made) > 1
@@ -153,14 +159,13 @@ def make_avatar(canvases: Canvases, faces: Sequence[F32 | None], models: SourceM
         uv_planes=np.stack([one.uv_plane for one in made]) if moving else None,
         version=models.version,
     )
-    square = even_square(crop_around(boxes[0]))
     avatar = Avatar(
         avatar_id="",
         family=FAMILY,
         name=name,
         canvas_rgb=first,
-        rect=FaceRect(0, 0, width, height) if moving else square.rect(width, height),
-        crop_to_canvas=square.to_canvas(),
+        rect=rect,
+        crop_to_canvas=squares[0].to_canvas(),
         mask=soft_mask(),
         tensors=tensors.pack(),
     )
@@ -178,12 +183,6 @@ class _Frame:
     uv_plane: U8
 
 
-def _size(canvases: Iterable[U8]) -> tuple[U8, int, int]:
-    """The first canvas, its height and its width."""
-    first = next(iter(canvases))
-    return first, first.shape[0], first.shape[1]
-
-
 def _patch_size(box: Box, height: int, width: int) -> tuple[int, int]:
     """Height and width of the part that painting can change: the box's columns, from above the crop's middle to its bottom."""
     crop = crop_around(box)
@@ -192,20 +191,26 @@ def _patch_size(box: Box, height: int, width: int) -> tuple[int, int]:
     return min(_even(rows + 1), height), min(_even(box.width + 1), width)
 
 
-def _affordable(box: Box, height: int, width: int) -> int:
+def _corner(box: Box, patch: tuple[int, int], height: int, width: int) -> tuple[int, int]:
+    """Even x and y of the patch of a box, so that it lies on the canvas."""
+    high, wide = patch
+    x = min(max(box.left // 2 * 2, 0), width - wide)
+    return x, min(max((box.bottom - high + 1) // 2 * 2, 0), height - high)
+
+
+def _affordable(rect: FaceRect, patch: tuple[int, int]) -> int:
     """Frames of a clip that a bundle may hold."""
-    high, wide = _patch_size(box, height, width)
-    per_frame = height * width * 3 // 2 + high * wide * 4 + FACE_SIDE * FACE_SIDE // 4
+    high, wide = patch
+    per_frame = rect.h * rect.w * 3 // 2 + high * wide * 4 + FACE_SIDE * FACE_SIDE // 4
     return max(1, MAX_BYTES // per_frame)
 
 
 def _frame(
-    canvas: U8, box: Box, face: F32 | None, size: tuple[int, int], models: SourceModels, *, whole: bool
+    canvas: U8, box: Box, face: F32 | None, size: tuple[int, int], models: SourceModels, rect: FaceRect | None
 ) -> _Frame:
     height, width = canvas.shape[:2]
     high, wide = size
-    x = min(max(box.left // 2 * 2, 0), width - wide)
-    y = min(max((box.bottom - high + 1) // 2 * 2, 0), height - high)
+    x, y = _corner(box, size, height, width)
     mask = np.zeros((high, wide), np.uint8)
     if face is not None:
         crop = crop_around(box)
@@ -218,7 +223,10 @@ def _frame(
         mask[top - y : bottom - y, left - x : right - x] = part
     face_rgb = cv2.resize(cut(canvas, box), (FACE_SIDE, FACE_SIDE), interpolation=cv2.INTER_LANCZOS4)
     latents = models.reader.read(torch.from_numpy(np.ascontiguousarray(face_rgb, np.uint8))[None])[0].numpy()
-    planes = rgb_to_nv12(canvas, colour=KEPT_COLOUR) if whole else (np.zeros((0, 0), np.uint8),) * 2
+    planes = (np.zeros((0, 0), np.uint8),) * 2
+    if rect is not None:
+        moving = canvas[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w]
+        planes = rgb_to_nv12(np.ascontiguousarray(moving), colour=KEPT_COLOUR)
     return _Frame(
         latents.astype(np.float16), (x, y), canvas[y : y + high, x : x + wide].copy(), mask, planes[0], planes[1]
     )

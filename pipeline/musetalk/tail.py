@@ -25,6 +25,8 @@ from pipeline.types import Avatar, FaceRect, Nv12RectBatch
 
 @dataclass(frozen=True)
 class _Canvas:
+    """An avatar, with the maps from its squares to its rectangle float32 (n, 2, 3), and the plan of a picture."""
+
     avatar: Avatar
     tensors: MuseTalkTensors
     matrices: F32
@@ -36,7 +38,7 @@ class _Canvas:
         return self.matrices.nbytes + (0 if self.plan is None else self.plan.nbytes)
 
     def master(self, place: int) -> tuple[U8, U8]:
-        """Planes of a clip's frame, as they are kept."""
+        """Planes of the avatar's rectangle in a clip's frame, as they are kept."""
         tensors = self.tensors
         assert tensors.y_planes is not None and tensors.uv_planes is not None  # noqa: S101 - only clips have no plan
         return tensors.y_planes[place], tensors.uv_planes[place]
@@ -82,7 +84,8 @@ class MuseTalkTail:
             raise InvalidInputError("avatar_id", f"an avatar of the family {avatar.family}", f"one of {FAMILY}")
         tensors = unpack(avatar)
         plan = plan_of(avatar, colour) if tensors.y_planes is None else None
-        return _Canvas(avatar, tensors, tensors.crop_to_canvas(), plan)
+        into_rect = tensors.crop_to_canvas() - np.array([[0, 0, avatar.rect.x], [0, 0, avatar.rect.y]], np.float32)
+        return _Canvas(avatar, tensors, into_rect, plan)
 
     def _whole(self, canvas: _Canvas, crop: torch.Tensor, frame: Placed, colour: str) -> WholePicture:
         body = body_at(frame.position, len(canvas.tensors), clip_place)

@@ -16,6 +16,8 @@ from pipeline.musetalk.blend_mask import talking_region
 from pipeline.musetalk.bypass import FADE_FRAMES, HOLD_FRAMES, Bypass, frame_levels
 from pipeline.musetalk.clip_place import clip_place
 from pipeline.musetalk.face_box import MARGIN, Box, crop_around, points_68, raw_box, steady_boxes
+from pipeline.musetalk.moving_part import moving_part
+from pipeline.types import FaceRect
 from tests.support.faces import presenter
 
 
@@ -154,3 +156,17 @@ def test_how_frames_come_changes_nothing(levels: list[float], cut: int) -> None:
     second, last = between.step(given_levels[cut:])
     np.testing.assert_array_equal(np.concatenate([first, second]), whole)
     assert last == end and np.abs(np.diff(whole, prepend=0)).max() <= 1 / FADE_FRAMES + 1e-6
+
+
+def test_what_stands_still_around_a_clip_is_not_kept_again() -> None:
+    rng = np.random.default_rng(0)
+    still = rng.integers(0, 250, (160, 240, 3), np.uint8)
+    clip = [still + rng.integers(0, 4, still.shape, np.uint8) for _ in range(3)]
+    always = FaceRect(100, 60, 20, 30)
+    assert moving_part(clip, [always]) == always, "a sensor's noise is no motion"
+    clip[1][80:120, 150:171] = 255 - clip[1][80:120, 150:171]
+    rect = moving_part(clip, [always])
+    assert rect.x == 100 and rect.y == 60 and rect.x + rect.w in range(171, 188) and rect.y + rect.h in range(120, 138)
+    assert not any(number % 2 for number in (rect.x, rect.y, rect.w, rect.h))
+    clip[2][:, :] = 0
+    assert moving_part(clip, [always]) == FaceRect(0, 0, 240, 160)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from engines.runtimes.protocol import Runtime
-from kernels.arrays import F32
+from kernels.arrays import F32, U8
 from kernels.errors import InvalidInputError, ShapeError
 from kernels.nv12.from_rgb import rgb_to_nv12
 from pipeline.avatars.bundle import check_avatar, load_bundle
@@ -46,6 +46,12 @@ def renderer_of(avatar: Avatar, painter: Runtime | None = None, batch: int = 4) 
 def spoken(count: int, share: float = 1.0, seed: int = 0) -> F32:
     windows = np.random.default_rng(seed).standard_normal((count, ROW_WIDTH - 2)).astype(np.float32) * 0.1
     return pack_rows(np.full(count, share, np.float32), windows)
+
+
+def inside(avatar: Avatar, canvas: U8) -> tuple[U8, U8]:
+    """What a picture shows in the avatar's rectangle, in NV12."""
+    rect = avatar.rect
+    return rgb_to_nv12(np.ascontiguousarray(canvas[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w]))
 
 
 def ask(avatar: Avatar, rows: F32, first: int = 0, fps: float = 25, colour: str = "bt709") -> RenderRequest:
@@ -83,10 +89,11 @@ def test_a_bundle_whose_arrays_do_not_fit_is_refused() -> None:
 
 
 def test_the_masters_are_the_clip_in_nv12_frame_by_frame() -> None:
-    tensors = unpack(clip_avatar())
+    avatar = clip_avatar()
+    tensors = unpack(avatar)
     assert tensors.y_planes is not None and tensors.uv_planes is not None
     for i in range(5):
-        y_plane, uv_plane = rgb_to_nv12(drawn(2 * i)[0])
+        y_plane, uv_plane = inside(avatar, drawn(2 * i)[0])
         np.testing.assert_array_equal(tensors.y_planes[i], y_plane)
         np.testing.assert_array_equal(tensors.uv_planes[i], uv_plane)
     widths = {tensors.box(i).width for i in range(5)}
@@ -120,11 +127,11 @@ def test_a_picture_is_the_blend_of_its_frame(share: float) -> None:
         labels = MeshLabels().of(cut(canvas, crop), mesh[:, :2] - (crop.left, crop.top))
         mask = blend_mask(talking_region(labels), box, crop)
         assert mask.max() > 200
-        y_plane, uv_plane = rgb_to_nv12(blend(canvas, faces[i], box, mask, crop, share))
+        y_plane, uv_plane = inside(avatar, blend(canvas, faces[i], box, mask, crop, share))
         for made, want in ((batch.y_planes[i], y_plane), (batch.uv_planes[i], uv_plane)):
             off = np.abs(made.astype(int) - want)
             assert off.max() <= 1 and (off > 0).mean() < 1e-4, "the conversion of a part may round a tie otherwise"
-        assert np.abs(batch.y_planes[i].astype(int) - np.asarray(rgb_to_nv12(canvas)[0])).max() > 3
+        assert np.abs(batch.y_planes[i].astype(int) - inside(avatar, canvas)[0]).max() > 3
 
 
 def test_frames_without_a_face_keep_their_place_and_are_never_painted() -> None:
@@ -213,7 +220,7 @@ def test_above_25_frames_the_square_around_the_face_is_interpolated_into_the_mov
     positions = [Fraction(0), Fraction(1, 2), Fraction(1), Fraction(15, 2)]
     pictures = torch.from_numpy(np.array(crops.crops))
     batch = tail.compose(avatar.avatar_id, "bt709", pictures, [Placed(min(int(p), 1), p) for p in positions])
-    assert batch.y_planes.shape[1:] == avatar.canvas_rgb.shape[:2]
+    assert batch.y_planes.shape[1:] == (avatar.rect.h, avatar.rect.w)
     for made, want in ((batch.y_planes[0], native.y_planes[0]), (batch.y_planes[2], native.y_planes[1])):
         assert np.abs(made.astype(int) - want).mean() < 1.0, "the same picture, resampled around the face"
     assert network.calls == [[0.5]], "the clip shows this place again on its way back, and it is made once"
@@ -271,3 +278,26 @@ def test_a_real_clip_is_followed_and_frames_without_a_face_keep_their_place() ->
     assert made.y_planes is not None and made.y_planes[4].std() < 8 < made.y_planes[3].std()
     with pytest.raises(PortraitError, match="too few frames show a face"):
         register_clip(video_of(nv12([canvases[4]] * 3)), face_mesh(), source_models())
+
+
+def test_a_clip_before_a_still_wall_keeps_what_moves_alone_at_both_rates() -> None:
+    pairs = [drawn(2 * i) for i in range(3)]
+    wall = np.full((640, 400, 3), 70, np.uint8)
+    canvases = [np.concatenate([wall, canvas], axis=1) for canvas, _ in pairs]
+    meshes = [(mesh + np.array([400, 0, 0], np.float32)).astype(np.float32) for _, mesh in pairs]
+    avatar = make_avatar(lambda: iter(canvases), meshes, source_models())
+    rect, tensors = avatar.rect, unpack(avatar)
+    assert rect.x >= 380 and tensors.y_planes is not None and tensors.y_planes.shape == (3, rect.h, rect.w)
+    renderer, tail = renderer_of(avatar), MuseTalkTail(lambda _: avatar, MeanInterpolator())
+    native = renderer.render(ask(avatar, spoken(3)))
+    for i in range(3):
+        painted = np.abs(native.y_planes[i].astype(int) - inside(avatar, canvases[i])[0]) > 3
+        rows, columns = np.nonzero(painted)
+        box = tensors.box(i)
+        assert box.left - rect.x <= columns.min() and columns.max() < box.right - rect.x and len(rows) > 50
+    crops = torch.from_numpy(np.array(renderer.crops(ask(avatar, spoken(3), fps=50)).crops))
+    positions = [Placed(i, Fraction(i)) for i in range(3)]
+    made = tail.compose(avatar.avatar_id, "bt709", crops, positions)
+    assert np.abs(made.y_planes.astype(int) - native.y_planes).mean() < 1.0 and made.rect == rect
+    between = tail.compose(avatar.avatar_id, "bt709", crops[:1], [Placed(0, Fraction(1, 2))])
+    assert np.abs(between.y_planes[0].astype(int) - native.y_planes[:2].mean(axis=0)).mean() < 4

@@ -171,13 +171,15 @@ def test_a_file_is_made_from_the_command_line(tmp_path: Path, monkeypatch: pytes
     done = CliRunner().invoke(app, told)
     assert done.exit_code == 0, done.output
     with av.open(str(out)) as container:
-        lumas = np.stack([frame.to_ndarray()[: frame.height] for frame in container.decode(video=0)]).astype(int)
+        whole = np.stack([frame.to_ndarray()[: frame.height] for frame in container.decode(video=0)]).astype(int)
+    rect = avatar.rect
+    lumas = whole[:, rect.y : rect.y + rect.h, rect.x : rect.x + rect.w]
     tensors = unpack(avatar)
     assert tensors.y_planes is not None and len(lumas) == 75
     turn = [0, 1, 2, 3, 4, 3, 2, 1]
     away = np.array([np.abs(luma - tensors.y_planes[turn[i % 8]]).mean() for i, luma in enumerate(lumas)])
     assert away[:20].max() < 2 and away[-10:].max() < 2, "the clip plays on in silence"
-    patch, corner = tensors.patches.shape[1:3], tensors.corners
+    patch, corner = tensors.patches.shape[1:3], tensors.corners - (rect.x, rect.y)
 
     def mouth(i: int) -> float:
         place = turn[i % 8]
