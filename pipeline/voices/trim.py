@@ -10,7 +10,7 @@ from kernels.arrays import F32
 
 LOUD: Final = 0.004
 """Samples from here on (full scale is 1) are sound: -48 dBFS."""
-BEFORE_S: Final = 0.02
+BEFORE_S: Final = 0.01
 """Silence that is kept before the first sound: what is quieter belongs to it."""
 AFTER_S: Final = 0.08
 """Silence that is kept after the last sound: it dies away there."""

@@ -48,6 +48,17 @@ def test_a_finished_file_has_its_length_and_a_kept_one_has_ranges(client: httpx.
     assert part.status_code == 206 and part.content == b"ftyp"
 
 
+def test_a_text_is_spoken_by_the_embedded_voice(client: httpx.Client) -> None:
+    pytest.importorskip("hibari")
+    found = client.post("/api/generate", json={"prompt": "Good evening.", "seed": 5})
+    assert found.status_code == 200, found.text
+    facts = found.json()
+    assert 0.5 < facts["duration_s"] < 1.5 and "\nGood evening.\n" in facts["captions"]
+    assert client.get(facts["url"]).content[4:8] == b"ftyp"
+    nothing = client.post("/generate", json={"prompt": "\u4f60\u597d\u3002"})
+    assert_problem(nothing, 502, "voice_failed")
+
+
 def test_presenters(client: httpx.Client) -> None:
     default = client.get("/avatars").json()["avatars"][0]
     assert default["is_default"] and client.get(default["preview_url"]).content.startswith(b"\xff\xd8")
