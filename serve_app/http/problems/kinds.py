@@ -419,7 +419,7 @@ FAULTS: Final = frozenset(
         # models and engines that do not load or run
         "model_file", "bad_weights", "weights", "weights_checksum", "unsafe_pickle", "unknown_network", "unsupported_network",
         "hubert_mismatch", "onnxruntime_missing", "kernels_not_compiled", "runtime_refused", "engine", "engine_export",
-        "engine_build", "engine_run", "engine_off", "engine_cache", "unknown_engine", "tensorrt_missing", "no_gpu",
+        "engine_build", "engine_run", "engine_off", "engine_cache", "unknown_engine", "tensorrt_missing", "extra_missing", "no_gpu",
         # work that broke, or that was dropped while a caller waits for it
         "encoder_failed", "muxing_failed", "carry_mismatch", "stage_failed", "stale_epoch",
     }

@@ -229,7 +229,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             return httpx.Response(status, content=content, headers={"content-type": kind, "x-frames": "75"})
 
         monkeypatch.setattr(httpx, "Client", lambda **kwargs: client(transport=httpx.MockTransport(handle)))
-        seen_frames = remote.generate_remote(speech, out, **options)
+        seen_frames = remote.generate_remote(remote.Speech(speech), out, **options)
         assert seen_frames == 75
         return seen, out
 
@@ -290,7 +290,7 @@ def test_a_service_where_nobody_answers_says_what_to_do(
         monkeypatch.setattr(remote, "service", lambda on_status: giving(url, [], "service"))
         monkeypatch.delenv("LIVEANCHOR_URL", raising=False)
     with pytest.raises(remote.RemoteError) as failed:
-        remote.generate_remote(tmp_path / "a.wav", tmp_path / "o.mp4")
+        remote.generate_remote(remote.Speech(tmp_path / "a.wav"), tmp_path / "o.mp4")
     said = str(failed.value)
     assert said.startswith(f"{url}: ") and "refused" in said
     assert ("LIVEANCHOR_URL" in said and "liveanchor serve" in said) is named
