@@ -28,6 +28,9 @@ _log = structlog.get_logger(__name__)
 
 MIN_CPUS = 2
 POLL_S = 0.25
+PROXY_CALLBACK_ENV = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
+PROXY_CALLBACK = "serve_app.http.proxy_sockets:bounded_sockets"
+"""What bounds WebSockets in the proxies of a cluster that starts here."""
 QUIET_PORTS = range(20_000, 32_000)
 """Ray's workers take 10002 to 19999, Linux gives away 32768 to 60999: a port of theirs may be gone when it is wanted."""
 
@@ -138,6 +141,7 @@ def private(gpus: Sequence[str] = ()) -> Iterator[Cluster]:
 def _set_up_environment() -> None:
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault(PROXY_CALLBACK_ENV, PROXY_CALLBACK)
     os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # leftover threads of Ray Serve must not start a cluster at the end
 
 
