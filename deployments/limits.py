@@ -39,6 +39,19 @@ class LimitSettings(Settings):
         le=366 * 24 * 3600.0,
         description="Seconds without use after which a presenter that a job made of its portrait goes; 0: never.",
     )
+    max_uploads: int = Field(
+        192,
+        ge=1,
+        description="Uploads that come in at once, per ingress replica; more get 503. Less than its max_ongoing_requests.",
+    )
+    max_uploads_per_client: int = Field(
+        16, ge=1, description="Uploads of one key at once, or of one address that is not loopback; more get 429."
+    )
+    upload_min_bytes_per_s: float = Field(
+        1024.0,
+        ge=0,
+        description="An upload that is slower than this on the whole, after upload_idle_s, gets 408. 0: no bound.",
+    )
     upload_idle_s: float = Field(30.0, gt=0, le=3600, description="Longest pause of an upload; then 408.")
     upload_s: float = Field(600.0, gt=0, le=36_000, description="Longest time for one upload; then 408.")
     stall_s: float = Field(120.0, gt=0, le=3600, description="A client that takes nothing for so long counts as gone.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from deployments.host.command import Answer, Command
 from pipeline.avatars.quota import AvatarQuota
@@ -11,7 +11,13 @@ from pipeline.avatars.store import AvatarSummary
 
 @dataclass(frozen=True)
 class AvatarCommand(Command[Answer]):
-    """Base of all commands; any host does any of them."""
+    """Base of all commands; any host does any of them.
+
+    Attributes:
+        only: The one owner whose avatars, and shared ones, the caller sees; None for a caller that sees all.
+    """
+
+    only: str | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,8 @@ class RegisterAvatar(AvatarCommand[AvatarSummary]):
         rename: Whether a presenter that has a name takes this one over.
         temporary: Whether it need not stay, as for a job that is about to come.
         quota: Bounds on all presenters; None for no bounds.
+        owner: Who registers it; empty where it is for everybody.
+        own_quota: Bounds on the presenters of this owner; None for no bounds.
     """
 
     data: bytes
@@ -31,6 +39,8 @@ class RegisterAvatar(AvatarCommand[AvatarSummary]):
     rename: bool = True
     temporary: bool = False
     quota: AvatarQuota | None = None
+    owner: str = ""
+    own_quota: AvatarQuota | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ class ReadPreview(AvatarCommand[bytes]):
 
 @dataclass(frozen=True)
 class DeleteAvatar(AvatarCommand[None]):
-    """Remove a presenter; jobs that already use it finish. Raises AvatarNotFoundError.
+    """Remove a presenter; jobs that already use it finish. Raises AvatarNotFoundError, AvatarSharedError.
 
     Attributes:
         avatar_id: Id of the presenter.

@@ -17,11 +17,13 @@ from deployments.host.avatar_commands import (
     ReadPreview,
     RegisterAvatar,
 )
+from deployments.host.avatar_owners import AvatarOwners
 from deployments.host.avatars import Avatars, check_family
 from deployments.host.avatars_in_use import AvatarsInUse
 from deployments.host.command import Answer
-from kernels.errors import InvalidInputError
-from pipeline.avatars.store import AvatarSummary
+from deployments.host.owned_avatars import OwnedAvatars
+from kernels.errors import InvalidInputError, LiveAnchorError
+from pipeline.avatars.store import AvatarNotFoundError, AvatarSummary
 from pipeline.types import Avatar
 
 
@@ -34,6 +36,7 @@ class HostedAvatars:
         register: Makes an avatar of a picture's bytes and a name; one call at a time.
         default: Makes the default avatar into the store where it is missing, and answers it; one call at a time.
         family: Family that the stages here can draw.
+        owners: Whose the avatars are.
     """
 
     def __init__(
@@ -43,12 +46,14 @@ class HostedAvatars:
         register: Callable[[bytes, str], Avatar],
         default: Callable[[], Avatar],
         family: str,
+        owners: AvatarOwners,
     ) -> None:
         self._store = store
         self._in_use = in_use
         self._make = register
         self._default = default
         self._family = family
+        self._owned = OwnedAvatars(owners)
         self._making = threading.Lock()
 
     async def handle(self, command: AvatarCommand[Answer]) -> Answer:
@@ -57,7 +62,13 @@ class HostedAvatars:
         Raises:
             LiveAnchorError: As the command says.
         """
-        answer: Answer = await asyncio.to_thread(self._do, command)
+        try:
+            answer: Answer = await asyncio.to_thread(self._do, command)
+        except AvatarNotFoundError as error:
+            if command.only is None:
+                raise
+            # in the same words whether it is not there or another owner's
+            raise AvatarNotFoundError("avatar_id", error.got, "the id of a registered avatar") from error
         return answer
 
     def using(self, avatar_id: str | None) -> AbstractContextManager[None]:
@@ -83,14 +94,18 @@ class HostedAvatars:
             case RegisterAvatar():
                 return self._register(command)
             case ListAvatars():
-                return self._in_use.listed()
+                return self._owned.listed(self._in_use.listed(), command.only)
             case GetAvatar(avatar_id=avatar_id):
-                found = _summary(self._find(avatar_id or None))
-                return replace(found, used_at=self._store.used_at(avatar_id)) if avatar_id else found
+                if not avatar_id:
+                    return _summary(self._find(None))
+                self._owned.check(avatar_id, command.only)
+                found = replace(_summary(self._find(avatar_id)), used_at=self._store.used_at(avatar_id))
+                return self._owned.shown(found, command.only)
             case ReadPreview():
+                self._owned.check(command.avatar_id, command.only)
                 return self._store.preview(command.avatar_id)
             case DeleteAvatar():
-                self._store.delete(command.avatar_id)
+                self._delete(command)
             case _:  # while the service is changed, another version may ask
                 raise InvalidInputError("command", type(command).__name__, "a command of this version")
         return None
@@ -100,9 +115,34 @@ class HostedAvatars:
         if command.quota is not None:
             self._in_use.try_to_tidy()
             self._store.check_room(command.quota)
+        if command.own_quota is not None:
+            self._owned.check_room(self._store.list(), command.owner, command.own_quota)
         with self._making:
             avatar = self._make(command.data, command.name)
-        return _summary(self._store.put(avatar, command.rename, command.temporary, command.quota))
+        avatar_id, owner, exists = avatar.avatar_id, command.owner, self._exists(avatar.avatar_id)
+        names = self._owned.claim(avatar_id, owner, avatar.name, command.rename, exists)
+        try:
+            stored = self._store.put(avatar, command.rename and names, command.temporary, command.quota)
+        except LiveAnchorError:
+            if not exists:
+                self._owned.unclaim(avatar_id, owner)
+            raise
+        return self._owned.shown(_summary(stored), owner or None)
+
+    def _exists(self, avatar_id: str) -> bool:
+        try:
+            self._store.used_at(avatar_id)
+        except AvatarNotFoundError:
+            return False
+        return True
+
+    def _delete(self, command: DeleteAvatar) -> None:
+        if command.only is not None:
+            self._store.used_at(command.avatar_id)  # raises where it is not there
+        goes = self._owned.goes(command.avatar_id, command.only)
+        if goes:  # first, since without owners it would be everybody's
+            self._store.delete(command.avatar_id)
+        self._owned.release(command.avatar_id, None if goes else command.only)
 
     def _find(self, avatar_id: str | None) -> Avatar:
         if avatar_id:

@@ -40,8 +40,9 @@ def runner_of(
     limits, stores = settings.limits, settings.stores
     quota = AvatarQuota(limits.max_avatars, limits.max_avatars_bytes)
 
-    async def register(data: bytes) -> str:
-        return (await avatars.handle(RegisterAvatar(data, "", False, temporary=True, quota=quota))).avatar_id
+    async def register(data: bytes, owner: str) -> str:
+        command = RegisterAvatar(data, "", False, temporary=True, quota=quota, owner=owner)
+        return (await avatars.handle(command)).avatar_id
 
     async def call(method: str) -> Any:
         """Not cancelled with its caller: what another host makes goes on when this one ends."""

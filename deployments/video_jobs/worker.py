@@ -33,14 +33,14 @@ class JobTools:
 
     Attributes:
         generate: Makes a file, the way that `POST /generate` does.
-        register: Makes a temporary presenter of a portrait and answers its id.
+        register: Makes a temporary presenter of a portrait for an owner and answers its id.
         uploads: What came with the jobs.
         results: Where finished files go.
         session: Settings of a session; a job says its own frame rate and chunks.
     """
 
     generate: Callable[[FileJob], AsyncGenerator[JobEvent, None]]
-    register: Callable[[bytes], Awaitable[str]]
+    register: Callable[[bytes, str], Awaitable[str]]
     uploads: JobUploads
     results: ResultsStore
     session: SessionSettings
@@ -130,7 +130,8 @@ class JobWorker:
         audio = b"" if job.spec.prompt else await asyncio.to_thread(tools.uploads.read, job.job_id, AUDIO)
         avatar_id = job.spec.avatar_id
         if job.spec.has_portrait:
-            avatar_id = await tools.register(await asyncio.to_thread(tools.uploads.read, job.job_id, PORTRAIT))
+            portrait = await asyncio.to_thread(tools.uploads.read, job.job_id, PORTRAIT)
+            avatar_id = await tools.register(portrait, job.owner)
         session = tools.session.model_copy(update={"fps": job.spec.fps, "chunk_frames": job.spec.chunk_frames})
         file_job = FileJob(
             job.job_id,

@@ -25,7 +25,8 @@ from pipeline.store_error import StoreUnreachableError, store_error
 TOMBSTONE_S: Final = 24 * 3600.0
 _TIME_DIGITS: Final = 12
 _RANDOM_BYTES: Final = 10
-_ID: Final = re.compile(f"[0-9a-f]{{{_TIME_DIGITS + 2 * _RANDOM_BYTES}}}")
+ID_DIGITS: Final = _TIME_DIGITS + 2 * _RANDOM_BYTES
+_ID: Final = re.compile(f"[0-9a-f]{{{ID_DIGITS}}}")
 _FILE: Final = ".mp4"
 _GONE: Final = ".gone"
 _ALLOWED: Final = "the id of a result that POST /api/generate has answered"

@@ -11,7 +11,7 @@ import structlog
 import typer
 
 from kernels.errors import InvalidInputError, LiveAnchorError
-from serve_app.cli import avatar, bench, compare, doctor, engine, generate, jobs, serve, weights
+from serve_app.cli import avatar, bench, compare, doctor, engine, generate, jobs, keys, serve, weights
 from serve_app.cli.command_group import CommandGroup
 from serve_app.cli.console import report_error, stdout
 from serve_app.version import own_version
@@ -37,6 +37,7 @@ app.add_typer(avatar.app, name="avatar")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(weights.app, name="weights")
 app.add_typer(engine.app, name="engine")
+app.add_typer(keys.app, name="keys")
 
 
 def _print_version(wanted: bool) -> None:

@@ -18,6 +18,7 @@ from pipeline.config import SessionSettings
 from serve_app.cli.presenter_ids import presenters_here
 
 URL_ENV = "LIVEANCHOR_URL"
+KEY_ENV = "LIVEANCHOR_API_KEY"
 START_S = 300.0
 CONNECT_S = 10.0
 JOB_S = 3600.0 * 6
@@ -154,7 +155,7 @@ def ask(url: str, method: str, path: str, params: Mapping[str, str] | None = Non
         RemoteError: The service cannot be reached or failed.
     """
     try:
-        answer = httpx.request(method, f"{url}{path}", params=params, timeout=CONNECT_S)
+        answer = httpx.request(method, f"{url}{path}", params=params, headers=_key(), timeout=CONNECT_S)
         if answer.is_error:
             raise _refusal(url, answer)
         return answer.json()
@@ -170,6 +171,18 @@ def _named_service() -> str:
     if named and not named.startswith(("http://", "https://")):
         raise InvalidInputError(URL_ENV, named, "an address such as http://127.0.0.1:8000")
     return named
+
+
+def _key() -> dict[str, str]:
+    """The header with the key of `LIVEANCHOR_API_KEY`; none without one.
+
+    Raises:
+        InvalidInputError: It is nothing that a key can be.
+    """
+    key = os.environ.get(KEY_ENV, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise InvalidInputError(KEY_ENV, "a text that is no key", "a key as `liveanchor keys create` prints it")
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 @contextmanager
@@ -244,7 +257,7 @@ def _made(
     client: httpx.Client, url: str, parts: Parts, job_id: str, on_captions: Callable[[str], None] | None
 ) -> Iterator[tuple[httpx.Response, int]]:
     """The answer that holds the file, and its number of pictures. Captions come with the address of a file, so then it is kept."""
-    headers = {"X-Request-Id": job_id}
+    headers = {"X-Request-Id": job_id} | _key()
     if on_captions is None:
         with client.stream("POST", f"{url}/generate", files=parts, headers=headers) as answer:
             _check(url, answer)
@@ -257,7 +270,7 @@ def _made(
         address, frames, captions = f"{url}{facts['url']}", int(facts["frames"]), str(facts["captions"])
     except (ValueError, LookupError, TypeError) as error:
         raise RemoteError(url, "no LiveAnchor answers here that makes captions") from error
-    with client.stream("GET", address) as answer:
+    with client.stream("GET", address, headers=_key()) as answer:
         _check(url, answer)
         yield answer, frames
     on_captions(captions)
@@ -286,7 +299,7 @@ def _progress(url: str, job_id: str, on_progress: OnProgress) -> Iterator[None]:
     def watch() -> None:
         while not done.wait(POLL_S):
             try:
-                found = httpx.get(f"{url}/jobs/{job_id}", timeout=CONNECT_S).json()
+                found = httpx.get(f"{url}/jobs/{job_id}", headers=_key(), timeout=CONNECT_S).json()
                 frames, total = int(found["frames_done"]), int(found["frames"])
             except (httpx.HTTPError, ValueError, KeyError, TypeError):
                 continue  # progress is a courtesy: the job itself says when something is wrong

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ from serve_app.cli.whole_option import whole
 
 if TYPE_CHECKING:
     from serve_app.cluster.own import Cluster
+    from serve_app.config.settings import AppConfig
 
 START_S = 300.0
 WATCH_S = 10.0
@@ -75,6 +77,8 @@ def serve(
         status.stop()
         stdout.print(url)
         stderr.print(f"configuration: {kept}")
+        if note := key_note(settings, host):
+            stderr.print(note)
         if cluster.logs:
             stderr.print(f"logs: {cluster.logs}")
         stderr.print(f"state: serve status --address {cluster.dashboard_url}")
@@ -87,6 +91,20 @@ def serve(
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
         watch(cluster, stop)
+
+
+def key_note(settings: AppConfig, host: str) -> str:
+    """What to tell an operator whose service needs keys, or lets other machines in without; empty where there is nothing to say."""
+    from serve_app.access.key_file import KeyFile
+    from serve_app.access.loopback import is_loopback
+
+    required = settings.keys.required
+    if required == "never" and not is_loopback(host):
+        return "keys.required is never: whoever reaches this port may do everything"
+    if required == "never" or (required == "auto" and is_loopback(host)):
+        return ""
+    there = any(key.valid(time.time()) for key in KeyFile(settings.keys.path()).list())
+    return "callers need an API key" + ("" if there else ", and there is none yet: liveanchor keys create NAME")
 
 
 def watch(cluster: Cluster, stop: threading.Event, every_s: float = WATCH_S) -> None:

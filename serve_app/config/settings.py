@@ -35,7 +35,9 @@ from pipeline.families import find_family
 from pipeline.family import ALL_STAGES
 from pipeline.live.settings import LiveSettings, RtcSettings
 from pipeline.voices.settings import VoiceSettings
+from serve_app.access.settings import KeySettings, QuotaSettings
 from serve_app.config.errors import ENV_PREFIX, NESTED, misspelt_variable, no_yaml, refusal
+from serve_app.http.fetch.settings import FetchSettings
 from serve_app.http.settings import ApiSettings, HttpSettings
 
 
@@ -122,6 +124,9 @@ class AppConfig(BaseSettings):
     stores: StoreSettings = StoreSettings()
     jobs: VideoJobSettings = VideoJobSettings()
     http: HttpSettings = HttpSettings()
+    keys: KeySettings = KeySettings()
+    quotas: QuotaSettings = QuotaSettings()
+    fetch: FetchSettings = FetchSettings()
     batches: BatchesSettings = BatchesSettings()
     deadlines: DeadlineSettings = DeadlineSettings()
     renderer_cache_bytes: int = Field(512 * 2**20, ge=2**20, description="Prepared faces kept per renderer replica.")
@@ -212,6 +217,9 @@ class AppConfig(BaseSettings):
             jobs=self.jobs,
             family=self.models.family,
             http=self.http,
+            keys=self.keys,
+            quotas=self.quotas,
+            fetch=self.fetch,
         )
 
 

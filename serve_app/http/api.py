@@ -12,9 +12,15 @@ from starlette.middleware.cors import CORSMiddleware
 from deployments.video_jobs.store import Jobs
 from deployments.video_jobs.uploads import JobUploads
 from pipeline.media.results_store import ResultsStore
+from serve_app.http.access.access import Access
+from serve_app.http.access.guard import AccessGuard
+from serve_app.http.access.quotas import Quotas
+from serve_app.http.access.rates import Rates
+from serve_app.http.access.routes import access_routes
 from serve_app.http.avatars.routes import avatar_routes
-from serve_app.http.capacity import JobGate, UploadBudget
+from serve_app.http.capacity import JobGate, UploadBudget, UploadGate
 from serve_app.http.context import REQUEST_ID, ContextMiddleware
+from serve_app.http.fetch.fetcher import Fetcher, Resolve, system_addresses
 from serve_app.http.files.generate import generate_routes
 from serve_app.http.files.results import result_routes
 from serve_app.http.host import Host
@@ -36,8 +42,9 @@ from serve_app.http.web import install_web
 from serve_app.version import own_version
 
 _EXPOSED: Final = [
-    REQUEST_ID, "Retry-After", "Location", "Content-Disposition", "Content-Length", "Content-Range", "Accept-Ranges", "ETag",
-    "Link", "X-Frames", "X-Fps", "X-Duration-S", "X-Width", "X-Height", "X-Avatar-Id",
+    REQUEST_ID, "Location", "Content-Disposition", "Content-Length", "Content-Range", "Accept-Ranges", "ETag",
+    "Link", "RateLimit", "RateLimit-Policy", "Retry-After", "WWW-Authenticate",
+    "X-Frames", "X-Fps", "X-Duration-S", "X-Width", "X-Height", "X-Avatar-Id",
 ]  # fmt: skip
 
 
@@ -47,6 +54,7 @@ def create_api(
     settings: ApiSettings,
     mirror: Mirror | None = None,
     wall_clock: Callable[[], float] = time.time,
+    resolve: Resolve = system_addresses,
     *,
     jobs: Jobs,
 ) -> FastAPI:
@@ -57,10 +65,13 @@ def create_api(
         live: Holds live sessions.
         settings: What callers may ask for.
         mirror: Another exporter of metrics.
-        wall_clock: Seconds since the epoch, for the expiry of results.
+        wall_clock: Seconds since the epoch, for the expiry of results and keys.
+        resolve: Looks up the names of hosts that files are fetched from.
         jobs: Keeps videos that are made in the background.
     """
     metrics = HttpMetrics(mirror)
+    limits = settings.limits
+    access = Access(settings.keys, settings.listens_elsewhere, wall_clock)
     services = Services(
         host=host,
         settings=settings,
@@ -69,8 +80,11 @@ def create_api(
         ),
         jobs=jobs,
         uploads=JobUploads(settings.stores.uploads, wall_clock),
-        gate=JobGate(settings.limits.max_jobs),
-        budget=UploadBudget(settings.limits.max_buffered_bytes),
+        gate=JobGate(limits.max_jobs),
+        intake=UploadGate(limits.max_uploads, limits.max_uploads_per_client, limits.retry_after_s),
+        budget=UploadBudget(limits.max_buffered_bytes),
+        fetcher=Fetcher(settings.fetch, resolve),
+        quotas=Quotas(settings.quotas),
         metrics=metrics,
     )
     api = FastAPI(
@@ -92,11 +106,19 @@ def create_api(
         live_event_routes(services, live),
         whep_routes(services, live),
         operations_routes(services),
+        access_routes(services, access),
     ):
         api.include_router(router)
     install_web(api)
-    install_openapi(api)
+    install_openapi(api, access.needed)
     install_error_handlers(api, settings, metrics)
+    api.add_middleware(
+        AccessGuard,
+        access=access,
+        rates=Rates(settings.quotas),
+        metrics=metrics,
+        retry_after_s=limits.retry_after_s,
+    )
     if settings.http.cors_origins:
         api.add_middleware(
             CORSMiddleware,

@@ -13,6 +13,7 @@ import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from serve_app.access.keys import KEY_PREFIX, TOKEN_PREFIX
 from serve_app.http.metrics import HttpMetrics
 from serve_app.http.problems.translate import failure_response
 
@@ -36,7 +37,8 @@ def request_id_of(scope: Scope) -> str:
     state = scope.setdefault("state", {})
     if "request_id" not in state:
         wanted = Headers(scope=scope).get(REQUEST_ID, "")
-        state["request_id"] = wanted if _ID.fullmatch(wanted) else uuid.uuid4().hex
+        harmless = _ID.fullmatch(wanted) and not wanted.startswith((KEY_PREFIX, TOKEN_PREFIX))
+        state["request_id"] = wanted if harmless else uuid.uuid4().hex
     found: str = state["request_id"]
     return found
 

@@ -12,6 +12,7 @@ from deployments.graph.handle_calls import answer_of
 from deployments.logs import configure_replica_logs
 from deployments.video_jobs.ray_jobs import RayJobs
 from serve_app.http.api import create_api
+from serve_app.http.listening import listens_elsewhere
 from serve_app.http.live.ray_host import RayLiveHost
 from serve_app.http.ray_host import READY_S, STAGE, RayHost
 from serve_app.http.ray_mirror import RayMirror
@@ -29,7 +30,11 @@ class _Ingress:
     def __init__(self, host: DeploymentHandle[Any], settings: ApiSettings) -> None:
         configure_replica_logs()
         self._host = host
-        self._settings = settings.model_copy(update={"proxy_echoes_request_id": True})
+        here = {
+            "proxy_echoes_request_id": True,
+            "listens_elsewhere": settings.keys.required == "auto" and listens_elsewhere(),
+        }
+        self._settings = settings.model_copy(update=here)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Called by Ray Serve in each replica, once the handle is there."""

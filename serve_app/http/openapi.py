@@ -7,6 +7,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from serve_app.http.access.rules import scopes_for
 from serve_app.http.body.pieces import JSON, MULTIPART
 from serve_app.http.files.fields import job_schema
 from serve_app.http.live.socket import AUDIO_SOCKET_PATH, audio_socket_description, live_description
@@ -16,6 +17,8 @@ from serve_app.http.settings import ApiSettings
 
 _EXAMPLE_CODES: Final = {
     400: "body_malformed",
+    401: "key_missing",
+    403: "scope_missing",
     404: "avatar_not_found",
     406: "no_common_codec",
     408: "upload_too_slow",
@@ -25,10 +28,12 @@ _EXAMPLE_CODES: Final = {
     415: "unsupported_content_type",
     416: "range_not_satisfiable",
     422: "invalid_input",
+    429: "quota_exceeded",
     500: "internal_error",
     503: "overloaded",
     507: "avatars_full",
 }
+_KEY: Final = "An API key that the operator made, or a session token of `POST /auth/token`."
 DESCRIPTION: Final = """Speech in, a talking presenter out.
 
 Every error is an RFC 9457 problem document (`application/problem+json`) with a stable `type`, the `field` at fault, what came
@@ -144,8 +149,8 @@ def avatar_body() -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {MULTIPART: {"schema": schema, "example": example}}}}
 
 
-def install_openapi(api: FastAPI) -> None:
-    """Make `/openapi.json` complete: the problem schema, and no other error schema anywhere."""
+def install_openapi(api: FastAPI, keys_needed: bool) -> None:
+    """Make `/openapi.json` complete: the problem schema, no other error schema anywhere, and keys where they are needed."""
 
     def build() -> dict[str, Any]:
         if api.openapi_schema is None:
@@ -163,10 +168,23 @@ def install_openapi(api: FastAPI) -> None:
                 for operation in path.values():
                     if _is_fastapis_own(operation["responses"].get("422")):
                         del operation["responses"]["422"]
+            if keys_needed:
+                _add_keys(found)
             api.openapi_schema = found
         return api.openapi_schema
 
     api.openapi = build  # type: ignore[method-assign]  # FastAPI's documented way
+
+
+def _add_keys(found: dict[str, Any]) -> None:
+    """Say which scopes each operation needs, and how a request without them is answered."""
+    found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "description": _KEY}}
+    refused = {str(status): answer for status, answer in problems(401, 403, 429).items()}
+    for path, operations in found["paths"].items():
+        for method, operation in operations.items():
+            if scopes := scopes_for(path, method.upper()):
+                operation["security"] = [{"key": [scope]} for scope in scopes]
+                operation["responses"] |= refused
 
 
 def _is_fastapis_own(answer: dict[str, Any] | None) -> bool:

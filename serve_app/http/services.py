@@ -5,14 +5,14 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import AbstractContextManager, aclosing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, aclosing, contextmanager
+from dataclasses import dataclass, field, replace
 
 from starlette.requests import Request
 
 from deployments.graph.errors import StageLostError
 from deployments.graph.payload import Payload
-from deployments.host.avatar_commands import RegisterAvatar
+from deployments.host.avatar_commands import GetAvatar, RegisterAvatar
 from deployments.host.counted import counted
 from deployments.host.finished_file import finished_file
 from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobEvent, JobStarted
@@ -22,7 +22,10 @@ from pipeline.avatars.quota import AvatarQuota
 from pipeline.avatars.store import AvatarSummary
 from pipeline.media.file_buffer import leaving
 from pipeline.media.results_store import ResultsStore
-from serve_app.http.capacity import Hold, JobGate, UploadBudget
+from serve_app.access.caller import Caller
+from serve_app.http.access.quotas import JOBS, Quotas
+from serve_app.http.capacity import Hold, JobGate, UploadBudget, UploadGate
+from serve_app.http.fetch.fetcher import Fetcher
 from serve_app.http.files.fields import JobForm
 from serve_app.http.host import Host
 from serve_app.http.metrics import HttpMetrics
@@ -40,7 +43,10 @@ class Services:
         jobs: Store of videos that are made in the background.
         uploads: What came with those.
         gate: Bounds the number of jobs at once.
+        intake: Bounds the uploads that come in at once.
         budget: Bounds the bytes of uploads at once.
+        fetcher: Fetches files that callers name by their address.
+        quotas: Bounds on what one caller has at once.
         metrics: Counters and gauges of this process.
         arrivals: Ids of jobs that this process has not handed on yet.
     """
@@ -51,7 +57,10 @@ class Services:
     jobs: Jobs
     uploads: JobUploads
     gate: JobGate
+    intake: UploadGate
     budget: UploadBudget
+    fetcher: Fetcher
+    quotas: Quotas
     metrics: HttpMetrics
     arrivals: Counter[str] = field(default_factory=Counter)
 
@@ -87,14 +96,29 @@ class Services:
         finally:
             self.metrics.load(self.gate.active, self.budget.held)
 
+    def own_job(self, caller: Caller) -> AbstractAsyncContextManager[None]:
+        """Take one of the places for jobs that a caller has.
+
+        Raises:
+            QuotaExceededError: The caller has as many jobs as it may.
+        """
+
+        async def running() -> list[str]:
+            return [job_id for one in await self.host.host_stats() for job_id in one.active_jobs]
+
+        return self.quotas.one_more(JOBS, caller, running)
+
     def arriving(self, job_id: str) -> AbstractContextManager[None]:
         """Count a job as not handed on yet, as long as this is open."""
         return counted(self.arrivals, job_id)
 
-    async def register(self, data: bytes, name: str, file_name: str = "", temporary: bool = False) -> AvatarSummary:
+    async def register(
+        self, caller: Caller, data: bytes, name: str, file_name: str = "", temporary: bool = False
+    ) -> AvatarSummary:
         """Make a presenter, where there is room for one more; unused temporary presenters are removed to make room.
 
         Args:
+            caller: Whose presenter it is.
             data: Bytes of the portrait.
             name: Name that the caller gives; a presenter that exists already takes it over.
             file_name: Name that the presenter gets where the caller gives none and it has none yet.
@@ -106,18 +130,46 @@ class Services:
         """
         limits = self.settings.limits
         quota = AvatarQuota(limits.max_avatars, limits.max_avatars_bytes)
-        return await self.host.handle(RegisterAvatar(data, name or file_name, bool(name), temporary, quota))
+        command = RegisterAvatar(
+            data, name or file_name, bool(name), temporary, quota, caller.owner, self.quotas.avatars(caller)
+        )
+        return await self.host.handle(command)
 
-    async def job_of(self, form: JobForm, job_id: str) -> FileJob:
+    async def check_avatar(self, avatar_id: str | None, caller: Caller) -> None:
+        """Refuse a presenter that a caller may not use; None stands for the default one.
+
+        Raises:
+            AvatarNotFoundError: There is none of this id, or it is another owner's.
+        """
+        if avatar_id and caller.only is not None:
+            await self.host.handle(GetAvatar(avatar_id, only=caller.only))
+
+    async def fetched(self, form: JobForm, hold: Hold) -> JobForm:
+        """Return a form with the speech that it names by an address; the form itself where the speech is there.
+
+        Raises:
+            UrlRefusedError: The address is not fetched.
+            UrlUnreachableError: The file cannot be had.
+            BusyError: All requests together hold too many bytes.
+        """
+        if not form.audio_url:
+            return form
+        most = self.settings.limits.max_upload_bytes
+        audio = await self.fetcher.fetch(form.audio_url, "audio_url", most, hold.charge)
+        return replace(form, audio=audio, audio_url="")
+
+    async def job_of(self, form: JobForm, job_id: str, caller: Caller) -> FileJob:
         """Make a job of a form; a portrait in it becomes a temporary presenter first.
 
         Raises:
+            AvatarNotFoundError: The presenter that the form names is another owner's.
             AvatarsFullError: There is no room for one more presenter.
             PortraitError: The portrait cannot be used.
         """
         avatar_id = form.avatar_id
+        await self.check_avatar(avatar_id, caller)
         if form.portrait is not None:
-            avatar_id = (await self.register(form.portrait, "", temporary=True)).avatar_id
+            avatar_id = (await self.register(caller, form.portrait, "", temporary=True)).avatar_id
         return FileJob(
             job_id,
             Payload(form.audio),

@@ -10,7 +10,9 @@ from deployments.video_jobs.settings import VideoJobSettings
 from pipeline.config import SessionSettings, Settings
 from pipeline.families import DEFAULT_FAMILY
 from pipeline.live.settings import LiveSettings, RtcSettings
+from serve_app.access.settings import KeySettings, QuotaSettings
 from serve_app.http.body.pieces import BodyLimits
+from serve_app.http.fetch.settings import FetchSettings
 
 
 class HttpSettings(Settings):
@@ -33,10 +35,17 @@ class ApiSettings(Settings):
     jobs: VideoJobSettings = VideoJobSettings()
     http: HttpSettings = HttpSettings()
     family: str = Field(DEFAULT_FAMILY, description="Which family of models makes the videos.")
+    keys: KeySettings = KeySettings()
+    quotas: QuotaSettings = QuotaSettings()
+    fetch: FetchSettings = FetchSettings()
     proxy_echoes_request_id: bool = Field(
         False, description="The proxy in front puts X-Request-Id into the answer itself, so the application must not."
+    )
+    listens_elsewhere: bool = Field(
+        False, description="Other machines reach the service; the ingress finds out, see serve_app.http.listening."
     )
 
     def body(self, max_bytes: int) -> BodyLimits:
         """Limits of one kind of body."""
-        return BodyLimits(max_bytes, self.limits.upload_idle_s, self.limits.upload_s)
+        limits = self.limits
+        return BodyLimits(max_bytes, limits.upload_idle_s, limits.upload_s, limits.upload_min_bytes_per_s)

@@ -1,5 +1,6 @@
 // Talking to the service. Every error becomes a Problem with words for people.
 
+import { signedFetch } from "./session.js";
 import { wordsOf } from "./words.js";
 
 export class Problem extends Error {
@@ -36,7 +37,7 @@ async function problemOf(response) {
 export async function call(path, options = {}) {
   let response;
   try {
-    response = await fetch(path, options);
+    response = await signedFetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw UNREACHABLE;

@@ -6,6 +6,7 @@ import { Presenters } from "./presenters.js";
 import { Speech } from "./speech.js";
 import { StreamPlayer } from "./player.js";
 import { finished } from "./finish_mp4.js";
+import { showPicture } from "./session.js";
 import { installTheme } from "./theme.js";
 
 const POLL_MS = 700;
@@ -16,7 +17,7 @@ let fileUrl = null;
 
 const presenters = new Presenters((one) => {
   const poster = byId("poster");
-  if (one) poster.src = one.preview_url;
+  if (one) showPicture(poster, one.preview_url);
   if (one && !running && !fileUrl) byId("screen").style.setProperty("--ratio", one.width / one.height);
   poster.alt = one ? `Presenter ${one.name}` : "";
   if (!running && !fileUrl) show(poster, Boolean(one));

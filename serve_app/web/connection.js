@@ -1,6 +1,7 @@
 // One live session over WebRTC: offer, trickle, events, end.
 
 import { Problem, call, getJson } from "./api.js";
+import { signedFetch } from "./session.js";
 import { noMicrophone } from "./words.js";
 
 const CONNECT_MS = 15000;
@@ -190,6 +191,6 @@ export class Connection {
 
   /** Courtesies: when they fail, the connection itself shows what matters. */
   #tell(method, path, options) {
-    return fetch(`/stream/webrtc/${this.id}${path}`, { method, ...options }).catch(() => {});
+    return signedFetch(`/stream/webrtc/${this.id}${path}`, { method, ...options }).catch(() => {});
   }
 }

@@ -29,6 +29,7 @@ export function curl(path, method, found) {
   const address = `${location.origin}${path.replace(/\{(\w+)\}/g, (_, name) => name.toUpperCase())}`;
   const sent = found.requestBody ? body(found.requestBody.content) : [];
   const implied = method === "get" || (method === "post" && sent.length > 0);
+  const key = found.security ? [`-H "Authorization: Bearer $LIVEANCHOR_API_KEY"`] : [];
   const good = Object.keys(found.responses["200"]?.content ?? {}).map((type) => output(path, type)).filter(Boolean);
-  return ["curl --fail-with-body -sS", ...(implied ? [] : [`-X ${method.toUpperCase()}`]), address, ...sent, ...good].join(" ");
+  return ["curl --fail-with-body -sS", ...(implied ? [] : [`-X ${method.toUpperCase()}`]), address, ...key, ...sent, ...good].join(" ");
 }

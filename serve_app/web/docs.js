@@ -71,6 +71,7 @@ function card(id, method, path, found, ...inside) {
 
 function operation(spec, path, method, found) {
   const inside = [];
+  if (found.security) inside.push(make("p", { className: "fine" }, `Needs a key with the scope ${found.security.flatMap((one) => one.key).join(" or ")}.`));
   const content = found.requestBody?.content ?? {};
   const form = resolve(spec, (content["multipart/form-data"] ?? content["application/json"])?.schema);
   if (found.requestBody) inside.push(heading(`Body: ${Object.keys(content).join(" or ")}`));

@@ -5,6 +5,7 @@ import { Problem, asProblem, getJson } from "./api.js";
 import { CUT, Connection, microphone } from "./connection.js";
 import { Overlay } from "./overlay.js";
 import { Presenters } from "./presenters.js";
+import { showPicture } from "./session.js";
 import { installTheme } from "./theme.js";
 import { ENDS, sentence } from "./words.js";
 
@@ -27,7 +28,7 @@ const overlay = new Overlay(() => connection);
 const presenters = new Presenters((one) => {
   const poster = byId("poster");
   if (!one) return;
-  poster.src = one.preview_url;
+  showPicture(poster, one.preview_url);
   poster.alt = `Presenter ${one.name}`;
   if (!connection) byId("screen").style.setProperty("--ratio", one.width / one.height);
   show(poster, picture.hidden);

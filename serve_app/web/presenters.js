@@ -2,6 +2,7 @@
 
 import { acceptDrops, byId, make, raiseProblem, show, showProblem } from "./dom.js";
 import { asProblem, call, getJson } from "./api.js";
+import { showPicture } from "./session.js";
 
 const TYPES = "image/jpeg,image/png,image/webp,image/heic,image/heif,image/avif,video/mp4,video/webm,video/quicktime";
 const HINT = "A portrait can be a JPEG, PNG, WebP, HEIC or AVIF picture or a short video: one person, facing the camera. It stays until it is removed, and everybody who uses this page can choose or remove it.";
@@ -71,7 +72,8 @@ export class Presenters {
     const radio = make("input", { type: "radio", name: "presenter", value: one.avatar_id, className: "hidden" });
     radio.checked = one.avatar_id === this.chosen?.avatar_id;
     radio.addEventListener("change", () => this.#chose(one));
-    const picture = make("img", { src: one.preview_url, alt: "", loading: "lazy" });
+    const picture = make("img", { alt: "", loading: "lazy" });
+    showPicture(picture, one.preview_url);
     return make("label", { className: "tile", title: name }, radio, picture, make("span", { className: "label" }, name));
   }
 

@@ -22,6 +22,7 @@ from deployments.config import SessionHostSettings
 from deployments.graph.calls import Distribution, StageStats
 from deployments.graph.errors import NotReadyError
 from deployments.host.avatar_commands import AvatarCommand
+from deployments.host.avatar_owners import AvatarOwners
 from deployments.host.avatars_in_use import AvatarsInUse
 from deployments.host.command import Answer
 from deployments.host.file_job import prepare_job, run_job, with_speech
@@ -37,7 +38,10 @@ from pipeline.mini.registration import make_avatar, register_bytes
 from pipeline.stage_meter import StageMeter
 from pipeline.types import Avatar
 from pipeline.voices.voice import Voice
+from serve_app.access.settings import KeySettings, QuotaSettings
 from serve_app.http.api import create_api
+from serve_app.http.fetch.fetcher import Resolve, system_addresses
+from serve_app.http.fetch.settings import FetchSettings
 from serve_app.http.problems.translate import PROBLEM_TYPE
 from serve_app.http.settings import ApiSettings, HttpSettings
 from tests.support.fake_live_host import FakeLiveHost
@@ -123,7 +127,12 @@ class InProcessHost:
         self.in_use = AvatarsInUse(self.store, self.settings.limits.temporary_avatar_ttl_s)
         self.ended: Counter[str] = Counter()
         self.avatars = HostedAvatars(
-            self.store, self.in_use, self._register, lambda: self.store.get(self.default.avatar_id), "mini"
+            self.store,
+            self.in_use,
+            self._register,
+            lambda: self.store.get(self.default.avatar_id),
+            "mini",
+            AvatarOwners(str(self.store.root)),
         )
         self.registered: list[tuple[bytes, str]] = []
         self.register: Callable[[bytes, str], Avatar] = lambda data, name: register_bytes(data, NoFaces(), name)  # type: ignore[arg-type]
@@ -222,12 +231,9 @@ def running(api: FastAPI) -> Iterator[int]:
 def api_settings(**settings: Any) -> ApiSettings:
     """The ingress's settings, each given by its own name and put into its group."""
     groups = {
-        "limits": LimitSettings,
-        "stores": StoreSettings,
-        "http": HttpSettings,
-        "live": LiveSettings,
-        "jobs": VideoJobSettings,
-    }
+        "limits": LimitSettings, "stores": StoreSettings, "http": HttpSettings, "live": LiveSettings,
+        "jobs": VideoJobSettings, "keys": KeySettings, "quotas": QuotaSettings, "fetch": FetchSettings,
+    }  # fmt: skip
     values: dict[str, Any] = {}
     for name, value in settings.items():
         group = next((group for group, model in groups.items() if name in model.model_fields), "")
@@ -236,12 +242,14 @@ def api_settings(**settings: Any) -> ApiSettings:
 
 
 @contextmanager
-def serving(folder: Path, host: InProcessHost | None = None, **settings: Any) -> Iterator[Served]:
+def serving(
+    folder: Path, host: InProcessHost | None = None, resolve: Resolve = system_addresses, **settings: Any
+) -> Iterator[Served]:
     """An application with its own host, on its own port."""
     host = host or InProcessHost(folder)
     chosen = api_settings(**{"results": str(folder / "results"), "uploads": str(folder / "uploads")} | settings)
     jobs = InProcessJobs(folder, host, chosen)
-    api = create_api(host, host.live, chosen, jobs=jobs)
+    api = create_api(host, host.live, chosen, resolve=resolve, jobs=jobs)
     with running(api) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         yield Served(host, client, port, api, jobs)
     jobs.close()

@@ -47,8 +47,8 @@ class InProcessJobs(ThreadJobs):
         super().__init__(SqliteJobStore(folder / "jobs.sqlite3", wall_clock))
         stores = settings.stores
 
-        async def register(data: bytes) -> str:
-            return (await host.handle(RegisterAvatar(data, "", False, temporary=True))).avatar_id
+        async def register(data: bytes, owner: str) -> str:
+            return (await host.handle(RegisterAvatar(data, "", False, temporary=True, owner=owner))).avatar_id
 
         tools = JobTools(
             host.generate,

@@ -71,7 +71,7 @@ class ToldJobs:
 
 
 async def work(folder: Path) -> None:
-    async def register(data: bytes) -> str:
+    async def register(data: bytes, owner: str) -> str:
         return "a" * 32
 
     tools = JobTools(generate, register, JobUploads(str(folder / "uploads")), results_of(folder), SessionSettings())

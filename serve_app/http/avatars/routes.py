@@ -14,6 +14,8 @@ from kernels.errors import InvalidInputError
 from pipeline.avatars.name import clean_name
 from pipeline.avatars.store import AvatarNotFoundError, AvatarSummary, check_avatar_id
 from pipeline.families import DEFAULT_FAMILY
+from serve_app.access.caller import Caller
+from serve_app.http.access.access import caller_of
 from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import MULTIPART, FormShape, content_type, refuse_query
@@ -83,28 +85,32 @@ def avatar_routes(services: Services) -> APIRouter:
             raise UnsupportedBodyError("Content-Type", kind or "none", MULTIPART)
         with services.receiving() as hold:
             limits = services.settings.body(services.settings.limits.max_upload_bytes)
-            form = await read_multipart(request, AVATAR_SHAPE, limits, hold)
+            caller = caller_of(request.scope)
+            with services.intake.place(caller):
+                form = await read_multipart(request, AVATAR_SHAPE, limits, hold)
             file = need_file(form, "file", _PICTURE)
             services.metrics.uploaded(hold.held)
             names = (clean_name(text_field(form, "name", "text")), clean_name(_stem(file.filename)))
             with services.working():
-                summary = await until_disconnect(request.receive, _register(services, file.data, *names))
+                summary = await until_disconnect(request.receive, _register(services, caller, file.data, *names))
         response.headers["Location"] = f"/avatars/{summary.avatar_id}"
         return await answer_of(summary)
 
     @router.head("", include_in_schema=False)
     @router.get("", summary="All presenters", responses=problems(500, 503))
-    async def avatars() -> AvatarList:
+    async def avatars(request: Request) -> AvatarList:
         """Lists the default presenter first. Temporary presenters are in the list too."""
+        only = caller_of(request.scope).only
         default = await host.handle(GetAvatar(""))
-        found = [one for one in await host.handle(ListAvatars()) if one.avatar_id != default.avatar_id]
+        found = [one for one in await host.handle(ListAvatars(only=only)) if one.avatar_id != default.avatar_id]
         return AvatarList(avatars=[answer(default, is_default=True), *map(answer, found)])
 
     @router.head("/{avatar_id}", include_in_schema=False)
     @router.get("/{avatar_id}", summary="One presenter", responses=problems(404, "avatar_bundle_schema", 500, 503))
-    async def avatar(avatar_id: AvatarId) -> AvatarAnswer:
+    async def avatar(avatar_id: AvatarId, request: Request) -> AvatarAnswer:
         """Describes one presenter."""
-        return await answer_of(await host.handle(GetAvatar(_known_form(avatar_id))))
+        only = caller_of(request.scope).only
+        return await answer_of(await host.handle(GetAvatar(_known_form(avatar_id), only=only)))
 
     @router.head("/{avatar_id}/preview.jpg", include_in_schema=False)
     @router.get(
@@ -117,23 +123,28 @@ def avatar_routes(services: Services) -> APIRouter:
         """A JPEG of at most 512 pixels a side. It never changes."""
         checked = _known_form(avatar_id)
         headers = {"ETag": f'"{checked}"', "Cache-Control": "private, max-age=86400"}
-        data = await host.handle(ReadPreview(checked))
+        data = await host.handle(ReadPreview(checked, only=caller_of(request.scope).only))
         if names_tag(request.headers.get("if-none-match"), headers["ETag"]):
             return Response(status_code=304, headers=headers)
         return Response(data, media_type="image/jpeg", headers=headers)
 
-    @router.delete("/{avatar_id}", status_code=204, summary="Remove a presenter", responses=problems(404, 500, 503))
-    async def delete(avatar_id: AvatarId) -> None:
+    @router.delete(
+        "/{avatar_id}",
+        status_code=204,
+        summary="Remove a presenter",
+        responses=problems("avatar_shared", 404, 500, 503),
+    )
+    async def delete(avatar_id: AvatarId, request: Request) -> None:
         """Jobs that already use it finish. The default presenter comes back when it is needed."""
-        await host.handle(DeleteAvatar(_known_form(avatar_id)))
+        await host.handle(DeleteAvatar(_known_form(avatar_id), only=caller_of(request.scope).only))
 
     return router
 
 
-async def _register(services: Services, data: bytes, name: str, file_name: str) -> AvatarSummary:
+async def _register(services: Services, caller: Caller, data: bytes, name: str, file_name: str) -> AvatarSummary:
     """Register a portrait; its errors name the field as this route does."""
     try:
-        return await services.register(data, name, file_name)
+        return await services.register(caller, data, name, file_name)
     except InvalidInputError as error:
         if error.field == "portrait":
             error.field = "file"

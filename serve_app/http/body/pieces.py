@@ -76,11 +76,13 @@ class BodyLimits:
         max_bytes: Most bytes.
         idle_s: Longest pause.
         total_s: Longest time for all of it.
+        min_bytes_per_s: Slowest rate on the whole, from `idle_s` on; 0 for no bound.
     """
 
     max_bytes: int
     idle_s: float
     total_s: float
+    min_bytes_per_s: float = 0.0
 
 
 def names_a_file(content: bytes | str) -> bool:
@@ -147,14 +149,18 @@ async def body_pieces(request: Request, limits: BodyLimits) -> AsyncGenerator[by
         if int(announced) > limits.max_bytes:
             raise _too_large(f"{announced} bytes", limits.max_bytes)
     size, stream, clock = 0, request.stream(), asyncio.get_running_loop().time
-    deadline = clock() + limits.total_s
+    began = clock()
     while True:
+        deadline = began + limits.total_s
+        if limits.min_bytes_per_s:
+            deadline = min(deadline, began + limits.idle_s + size / limits.min_bytes_per_s)
         try:
             async with asyncio.timeout_at(min(deadline, clock() + limits.idle_s)):
                 piece = await anext(stream, None)
         except TimeoutError as error:
-            allowed = f"a pause of at most {limits.idle_s:g} s, {limits.total_s:g} s for all of it"
-            raise UploadTooSlowError("body", f"{size} bytes, then nothing", allowed) from error
+            slowest = f", {limits.min_bytes_per_s:g} bytes/s" if limits.min_bytes_per_s else ""
+            allowed = f"a pause of at most {limits.idle_s:g} s{slowest}, {limits.total_s:g} s for all of it"
+            raise UploadTooSlowError("body", f"{size} bytes, then nothing in time", allowed) from error
         if piece is None:
             return
         size += len(piece)

@@ -18,12 +18,13 @@ from serve_app.http.body.json_body import read_json
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import JSON, MULTIPART, FormShape, RawForm, Upload, content_type, refuse_query
 from serve_app.http.capacity import Hold
+from serve_app.http.fetch.checked_url import URL_ALLOWED
 from serve_app.http.problems.errors import ConflictingFieldsError, MissingFieldError, UnsupportedBodyError
 from serve_app.http.settings import ApiSettings
 
 JOB_SHAPE: Final = FormShape(
     ("audio", "portrait"),
-    ("prompt", "avatar_id", "fps", "chunk_frames", "seed", "normalise", "stream"),
+    ("prompt", "avatar_id", "fps", "chunk_frames", "seed", "normalise", "stream", "audio_url"),
     ("prompt",),
 )
 SHOWN: Final = 80
@@ -47,7 +48,7 @@ class JobForm:
     """What a caller asked for.
 
     Attributes:
-        audio: The speech, any container; empty where `prompt` is spoken.
+        audio: The speech, any container; empty where `prompt` is spoken, or `audio_url` names it.
         portrait: A picture or short video that becomes a temporary presenter; None to use `avatar_id`.
         avatar_id: A presenter, temporary or not; None for the default one.
         session: Settings with the caller's `fps` and `chunk_frames`.
@@ -55,6 +56,7 @@ class JobForm:
         stream: A fragmented file that is sent while it is made.
         normalise: The voice is brought to -23 LUFS.
         prompt: Text that is spoken; empty where there is `audio`.
+        audio_url: Address that the speech is to be fetched from; empty where it came itself.
     """
 
     audio: bytes
@@ -65,6 +67,7 @@ class JobForm:
     stream: bool
     normalise: bool
     prompt: str = ""
+    audio_url: str = ""
 
 
 async def read_job_form(request: Request, settings: ApiSettings, hold: Hold) -> JobForm:
@@ -95,7 +98,8 @@ def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
     Raises:
         InvalidInputError: Names the field.
     """
-    audio, prompt = _speech_of(form)
+    audio_url = text_field(form, "audio_url", URL_ALLOWED)
+    audio, prompt = _fetched_speech(form) if audio_url else _speech_of(form)
     portrait: Upload | None = form.files.get("portrait")
     avatar_id = avatar_id_field(form)
     if portrait is not None and avatar_id is not None:
@@ -114,6 +118,7 @@ def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
         stream=flag_field(form, "stream", False),
         normalise=flag_field(form, "normalise", False),
         prompt=prompt,
+        audio_url=audio_url,
     )
 
 
@@ -124,6 +129,14 @@ def _speech_of(form: RawForm) -> tuple[bytes, str]:
     if "audio" in form.files:
         raise ConflictingFieldsError("prompt", "audio as well", "audio, or prompt")
     return b"", prose_field(form, "prompt")
+
+
+def _fetched_speech(form: RawForm) -> tuple[bytes, str]:
+    """Nothing yet, since the speech is still to be fetched; nothing else may say what is spoken."""
+    for name in ("audio", "prompt"):
+        if name in form.files or form.values.get(name):
+            raise ConflictingFieldsError("audio_url", f"{name} as well", "one of audio, audio_url and prompt")
+    return b"", ""
 
 
 def prose_field(form: RawForm, name: str) -> str:
@@ -252,10 +265,16 @@ def job_schema(settings: ApiSettings, *, base64: bool, kept: bool) -> dict[str, 
     )
     return {
         "type": "object",
-        "oneOf": [{"required": ["audio"]}, {"required": ["prompt"]}],
+        "oneOf": [{"required": ["audio"]}, {"required": ["prompt"]}, {"required": ["audio_url"]}],
         "additionalProperties": False,
         "properties": {
             "audio": file | {"description": f"The speech: {_AUDIO}, at most {settings.limits.max_audio_s:g} s."},
+            "audio_url": {
+                "type": "string",
+                "format": "uri",
+                "maxLength": 1024,
+                "description": f"In place of audio: {URL_ALLOWED}, from which the service fetches the file.",
+            },
             "prompt": PROSE_SCHEMA
             | {"description": "Text to speak, in place of audio; says who speaks it: docs/http.md."},
             "portrait": file

@@ -12,6 +12,8 @@ from pydantic import BaseModel, Field
 from deployments.host.jobs import JobStarted
 from pipeline.media.results_store import StoredResult, keep
 from pipeline.voices.captions import webvtt
+from serve_app.access.owned_ids import owned_id
+from serve_app.http.access.access import caller_of
 from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.context import request_id_of, route_of
 from serve_app.http.files.fields import read_job_form
@@ -98,12 +100,13 @@ def generate_routes(services: Services) -> APIRouter:
             started = await _started(services, request, stack)
             stack.push_async_callback(started.pieces.aclose)
             stored = await until_disconnect(request.receive, keep(services.results, started.pieces))
-            return _answer(started.facts, stored)
+            return _answer(started.facts, stored, owned_id(stored.result_id, caller_of(request.scope).owner))
 
     @router.head("/jobs/{job_id}", include_in_schema=False)
     @router.get("/jobs/{job_id}", summary="How far a job is", responses=problems(500, 503))
-    async def job_progress(job_id: str) -> ProgressAnswer:
+    async def job_progress(job_id: str, request: Request) -> ProgressAnswer:
         """`job_id` is the X-Request-Id that the client gave the job."""
+        job_id = owned_id(job_id, caller_of(request.scope).owner)
         found = await services.host.progress(job_id)
         if found is not None:
             return ProgressAnswer(state="working", frames_done=found.done, frames=found.total)
@@ -114,12 +117,16 @@ def generate_routes(services: Services) -> APIRouter:
 
 async def _started(services: Services, request: Request, stack: AsyncExitStack) -> StartedJob:
     hold = stack.enter_context(services.receiving())
-    job_id = new_job_id(request, request_id_of(request.scope))
+    caller = caller_of(request.scope)
+    await stack.enter_async_context(services.own_job(caller))
+    job_id = owned_id(new_job_id(request, request_id_of(request.scope)), caller.owner)
     with services.arriving(job_id):
-        form = await read_job_form(request, services.settings, hold)
+        with services.intake.place(caller):
+            form = await read_job_form(request, services.settings, hold)
         services.metrics.uploaded(hold.held)
         stack.enter_context(services.working())
-        job = await until_disconnect(request.receive, services.job_of(form, job_id))
+        form = await until_disconnect(request.receive, services.fetched(form, hold))
+        job = await until_disconnect(request.receive, services.job_of(form, job_id, caller))
         del form  # nothing but the job holds the upload from here on
         return await until_disconnect(request.receive, start_job(services.host, job))
 
@@ -141,10 +148,10 @@ def _headers(started: StartedJob) -> dict[str, str]:
     return headers
 
 
-def _answer(facts: JobStarted, stored: StoredResult) -> GenerateAnswer:
+def _answer(facts: JobStarted, stored: StoredResult, result_id: str) -> GenerateAnswer:
     return GenerateAnswer(
-        id=stored.result_id,
-        url=f"/results/{stored.result_id}",
+        id=result_id,
+        url=f"/results/{result_id}",
         expires_at=datetime.fromtimestamp(int(stored.expires_at), UTC),
         frames=facts.frames,
         fps=facts.fps,

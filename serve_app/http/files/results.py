@@ -9,7 +9,9 @@ from contextlib import AsyncExitStack
 
 from fastapi import APIRouter, Request, Response
 
-from pipeline.media.results_store import StoredResult
+from pipeline.media.results_store import ID_DIGITS, ResultNotFoundError, StoredResult
+from serve_app.access.owned_ids import plain_id
+from serve_app.http.access.access import caller_of
 from serve_app.http.files.byte_range import byte_range, names_tag
 from serve_app.http.files.streamed import VIDEO, StreamedResponse
 from serve_app.http.openapi import problems, video_answer
@@ -29,7 +31,10 @@ def result_routes(services: Services, wall_clock: Callable[[], float] = time.tim
     )
     async def result(result_id: str, request: Request) -> Response:
         """The whole file or one byte range of it; 410 once it has expired (for 24 h), 404 after that."""
-        return await answer_result(services, result_id, request, wall_clock(), f"liveanchor-{result_id}.mp4")
+        own = plain_id(result_id, caller_of(request.scope), ID_DIGITS)
+        if own is None:
+            raise ResultNotFoundError("id", repr(result_id[:80]), "the id of a result of this key")
+        return await answer_result(services, own, request, wall_clock(), f"liveanchor-{own}.mp4")
 
     return router
 

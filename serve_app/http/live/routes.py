@@ -15,6 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from deployments.host.live_calls import LiveOffer
 from deployments.host.live_commands import AddCandidates, End, Interrupt, ReadStats
 from pipeline.live.contracts import Drive
+from serve_app.access.owned_ids import is_own, owned_id
+from serve_app.http.access.access import caller_of
+from serve_app.http.access.quotas import SESSIONS
 from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.live.fields import candidates_body, candidates_of, offer_body, offer_of
 from serve_app.http.live.host import LiveHost
@@ -59,7 +62,7 @@ class OfferAnswer(BaseModel):
     sdp: str = Field(description="The SDP answer; every candidate of ours is in it.")
     type: str = Field("answer", examples=["answer"])
     session_id: str = Field(
-        description="Names the session in all other routes; whoever knows it may use it.",
+        description="Names the session in all other routes.",
         examples=["b2c6e0d4a1f84f0c9a7d5e3b1c2d4f60"],
     )
     avatar_id: str = Field(description="Who speaks.", examples=["6f1c0e4b8a7d4c2f9e3b5a6d7c8e9f01"])
@@ -168,8 +171,10 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         """
         with services.budget.hold() as hold:
             asked = await offer_of(request, settings, hold)
+        caller = caller_of(request.scope)
+        await services.check_avatar(asked.avatar_id, caller)
         wanted = LiveOffer(
-            session_id=uuid.uuid4().hex,
+            session_id=owned_id(uuid.uuid4().hex, caller.owner),
             sdp=asked.sdp,
             avatar_id=asked.avatar_id,
             fps=asked.fps,
@@ -177,7 +182,10 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
             echo=asked.echo,
             seed=asked.seed,
         )
-        answer = await until_disconnect(request.receive, host.offer(wanted))  # a client that is gone needs no session
+        async with services.quotas.one_more(SESSIONS, caller, lambda: _session_ids(host)):
+            answer = await until_disconnect(
+                request.receive, host.offer(wanted)
+            )  # a client that is gone needs no session
         response.headers["Location"] = f"/stream/webrtc/{answer.session_id}"
         return OfferAnswer(
             sdp=answer.sdp,
@@ -192,19 +200,24 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         )
 
     @router.get("/stats", summary="All live sessions", responses=problems(500, 503))
-    async def stats() -> AllStats:
-        """Covers the sessions of all hosts, including draining ones."""
+    async def stats(request: Request) -> AllStats:
+        """Covers the sessions of all hosts, including draining ones; where keys are needed, the caller's own ones alone."""
+        caller = caller_of(request.scope)
         hosts, tokens = await asyncio.gather(host.live_stats(), host.tokens())
         ended: dict[str, int] = {}
         for one in hosts:
             for reason, count in one.ended.items():
                 ended[reason] = ended.get(reason, 0) + count
         sessions = [_session(entry) for one in hosts for entry in one.sessions]
+        capacity = math.floor(min(sum(one.capacity for one in hosts), len(sessions) + tokens.free))
+        sessions = [one for one in sessions if is_own(one.session_id, caller)]
         if not settings.live.stats_ids:
             sessions = [one.model_copy(update={"session_id": one.session_id[:SHOWN_OF_ID]}) for one in sessions]
+        if not caller.admin:
+            return AllStats(sessions=sessions, capacity=capacity, active=len(sessions))
         return AllStats(
             sessions=sessions,
-            capacity=math.floor(min(sum(one.capacity for one in hosts), len(sessions) + tokens.free)),
+            capacity=capacity,
             active=len(sessions),
             refused=sum(one.refused for one in hosts) + tokens.refused,
             sets=[
@@ -263,6 +276,11 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         return Response(status_code=200)
 
     return router
+
+
+async def _session_ids(host: LiveHost) -> list[str]:
+    """Ids of all sessions of the cluster."""
+    return [str(entry["session_id"]) for one in await host.live_stats() for entry in one.sessions]
 
 
 def _links() -> dict[int | str, dict[str, Any]]:

@@ -23,6 +23,8 @@ from pipeline.media.downmix import RunningMix
 from pipeline.media.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
 from pipeline.numbers import whole_number
 from pipeline.types import SAMPLE_RATE_HZ
+from serve_app.http.access.access import caller_of
+from serve_app.http.access.bearer import chosen_subprotocol
 from serve_app.http.body.json_body import read_json
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import JSON, MULTIPART, FormShape, content_type, read_whole, refuse_query
@@ -120,7 +122,8 @@ def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:
         Text is spoken sentence by sentence while the next one is made; an event `error` tells when the voice cannot go on.
         """
         with services.budget.hold() as hold:
-            speech = await _speech(services, request, hold)
+            with services.intake.place(caller_of(request.scope)):
+                speech = await _speech(services, request, hold)
             services.metrics.uploaded(hold.held)
             said = SpeakText(session_id, speech) if isinstance(speech, str) else Speak(session_id, speech)
             spoken = await host.handle(said)
@@ -133,7 +136,7 @@ def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:
     @router.websocket(AUDIO_SOCKET_PATH)
     async def audio(websocket: WebSocket, session_id: str) -> None:
         """Take PCM and commands as `serve_app.http.live.socket` describes them."""
-        await websocket.accept()
+        await websocket.accept(chosen_subprotocol(websocket.scope))
         await _AudioSocket(websocket, session_id, host).run()
 
     return router

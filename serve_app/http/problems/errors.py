@@ -98,3 +98,75 @@ class BusyError(LiveAnchorError):
     def __str__(self) -> str:
         """Say in one line what there is too much of."""
         return f"this server has {self.what}; try again later"
+
+
+class AccessError(InvalidInputError):
+    """A request whose caller may not do this.
+
+    Attributes:
+        challenge: Value of the header `WWW-Authenticate` (RFC 6750, section 3).
+    """
+
+    challenge = 'Bearer realm="liveanchor"'
+
+
+class KeyMissingError(AccessError):
+    """The request shows no key."""
+
+    code = "key_missing"
+
+    def __init__(self) -> None:
+        super().__init__("Authorization", "nothing", "Bearer and an API key, or a session token")
+        self.args = ()
+
+
+class KeyInvalidError(AccessError):
+    """The request shows something that opens nothing. What it was is said nowhere."""
+
+    code = "key_invalid"
+    challenge = 'Bearer realm="liveanchor", error="invalid_token"'
+
+    def __init__(self) -> None:
+        super().__init__("Authorization", "a key or token that is not valid", "Bearer and a key that is valid")
+        self.args = ()
+
+
+class ScopeMissingError(AccessError):
+    """The key is valid, and does not allow this.
+
+    Args:
+        scope: Scope that would.
+    """
+
+    code = "scope_missing"
+
+    def __init__(self, scope: str) -> None:
+        super().__init__("Authorization", f"a key without the scope {scope}", f"a key with the scope {scope}")
+        self.args = (scope,)
+        self.scope = scope
+        self.challenge = f'Bearer realm="liveanchor", error="insufficient_scope", scope="{scope}"'
+
+
+class KeysOffError(InvalidInputError):
+    """This service needs no keys, so there is nothing to exchange."""
+
+    code = "keys_off"
+
+
+class QuotaExceededError(InvalidInputError):
+    """A caller asks for more than one caller may have.
+
+    Args:
+        policy: Name of the limit.
+        quota: How much it allows.
+        what: Says of what, such as "at once".
+        retry_after_s: Seconds after which it is worth asking again.
+    """
+
+    code = "quota_exceeded"
+
+    def __init__(self, policy: str, quota: int, what: str, retry_after_s: int) -> None:
+        super().__init__(policy, f"more than {quota} {what}", f"at most {quota} {what}")
+        self.args = (policy, quota, what, retry_after_s)
+        self.policy = policy
+        self.retry_after_s = retry_after_s

@@ -98,6 +98,46 @@ KINDS: Final[dict[str, ProblemKind]] = {
         "The address does not take this method",
         "The address exists, for other methods. The header `Allow` lists them.",
     ),
+    # the caller
+    "key_missing": ProblemKind(
+        401,
+        "A key is needed",
+        "The request shows no API key. Send the header `Authorization: Bearer KEY`; the operator makes keys with "
+        "`liveanchor keys create`.",
+    ),
+    "key_invalid": ProblemKind(
+        401,
+        "The key is not valid",
+        "The API key is misspelt, has expired or was revoked, or the session token is over. Get a new token, or ask the "
+        "operator for a new key.",
+    ),
+    "scope_missing": ProblemKind(
+        403,
+        "The key does not allow this",
+        "`missing_scope` names what the key lacks. Ask the operator for a key that has it.",
+    ),
+    "quota_exceeded": ProblemKind(
+        429,
+        "The key has used up what it may",
+        "`violated-policies` names the limit: requests or live offers in a minute, jobs or live sessions at once. Wait for "
+        "`Retry-After`; the header `RateLimit` tells what is left.",
+    ),
+    "keys_off": ProblemKind(
+        409,
+        "No keys are needed here",
+        "The service answers without keys, so there is nothing to exchange. Send requests without one.",
+    ),
+    "url_refused": ProblemKind(
+        422,
+        "The address is not fetched",
+        "Files are fetched by http and https from public hosts alone, without user names, at the usual ports. Send the file, or "
+        "ask the operator.",
+    ),
+    "url_unreachable": ProblemKind(
+        422,
+        "The file cannot be fetched",
+        "The address does not answer, answers with an error, or its file is too large or slow. Check that it opens without login.",
+    ),
     # the speech
     "audio_invalid": ProblemKind(
         422, "The speech cannot be used", "The audio was read but cannot be used; `detail` says why. Send other audio."
@@ -234,6 +274,11 @@ KINDS: Final[dict[str, ProblemKind]] = {
         "There are as many as the operator allows, and all were registered or are in use. Remove some, or use an existing one.",
         "Use a registered presenter, or remove presenters that are not needed: DELETE /avatars/{id}. Temporary ones make room by "
         "themselves once they have not been used for some minutes.",
+    ),
+    "avatar_shared": ProblemKind(
+        403,
+        "The presenter belongs to everybody",
+        "It was registered for all who use the service, so one of them may use it and not remove it. Ask the operator.",
     ),
     "avatar_storage": ProblemKind(
         507,

@@ -13,13 +13,15 @@ from deployments.host.live_errors import SessionEndedError
 from deployments.video_jobs.errors import VideoNotReadyError
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.live.contracts import EndReason
-from serve_app.http.problems.errors import RangeError
+from serve_app.access.keys import KEY_PREFIX, TOKEN_PREFIX
+from serve_app.http.problems.errors import AccessError, QuotaExceededError, RangeError, ScopeMissingError
 from serve_app.http.problems.kinds import FAULTS, KINDS, OURS, TYPE_PREFIX, ProblemKind
 
 PROBLEM_TYPE: Final = "application/problem+json"
 _SHOWN: Final = 200
 _ADVICE: Final = 600
 """Sentences of ours that say what to do are longer than anything from outside that they may quote."""
+_SECRET: Final = re.compile(f"({KEY_PREFIX}|{TOKEN_PREFIX})[0-9A-Za-z._-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -42,6 +44,10 @@ class Problem(BaseModel):
     allowed: str | None = Field(None, description="What would be accepted.", examples=["an audio file (WAV, ...)"])
     retry_after_s: int | None = Field(None, description="Seconds to wait before trying again.", examples=[5])
     reason: EndReason | None = Field(None, description="Why a live session ended.", examples=[EndReason.IDLE_TTL])
+    missing_scope: str | None = Field(None, description="Scope that a key needs for this.", examples=["live"])
+    violated_policies: list[str] | None = Field(
+        None, serialization_alias="violated-policies", description="Limits that were reached.", examples=[["requests"]]
+    )
 
 
 def code_of(error: LiveAnchorError) -> str:
@@ -60,8 +66,8 @@ def kind_of(error: LiveAnchorError) -> ProblemKind:
 
 
 def shown(text: str, limit: int = _SHOWN) -> str:
-    """Text from outside, safe to be shown: no control or direction characters, not too long."""
-    clean = _CONTROL.sub("�", text)
+    """Text from outside, safe to be shown and logged: no control or direction characters, no keys, not too long."""
+    clean = _CONTROL.sub("�", _SECRET.sub(r"\1...", text))
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
@@ -78,6 +84,10 @@ def problem_of(error: LiveAnchorError, request_id: str) -> Problem:
         extra = {"field": shown(error.field), "got": shown(error.got), "allowed": error.allowed}
     if isinstance(error, SessionEndedError):
         extra["reason"] = error.reason
+    if isinstance(error, ScopeMissingError):
+        extra["missing_scope"] = error.scope
+    if isinstance(error, QuotaExceededError):
+        extra |= {"retry_after_s": error.retry_after_s, "violated_policies": [error.policy]}
     return _problem(code, kind, kind.detail or _words(error), request_id, extra)
 
 
@@ -93,8 +103,11 @@ def problem_response(error: LiveAnchorError, request_id: str, retry_after_s: flo
     headers: dict[str, str] = {}
     if isinstance(error, RangeError):
         headers["Content-Range"] = f"bytes */{error.size}"
+    if isinstance(error, AccessError):
+        headers["WWW-Authenticate"] = error.challenge
     if problem.status == 503 or isinstance(error, VideoNotReadyError):
         problem.retry_after_s = max(1, round(retry_after_s))
+    if problem.retry_after_s is not None:
         headers["Retry-After"] = str(problem.retry_after_s)
     return _response(problem, headers)
 
@@ -141,6 +154,7 @@ def _problem(code: str, kind: ProblemKind, detail: str, request_id: str, extra: 
 
 
 def _response(problem: Problem, headers: dict[str, str]) -> JSONResponse:
-    response = JSONResponse(problem.model_dump(exclude_none=True), problem.status, headers, media_type=PROBLEM_TYPE)
+    content = problem.model_dump(exclude_none=True, by_alias=True)
+    response = JSONResponse(content, problem.status, headers, media_type=PROBLEM_TYPE)
     response.headers["Cache-Control"] = "no-store"
     return response

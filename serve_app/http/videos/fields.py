@@ -202,5 +202,5 @@ def _fingerprint(form: VideoForm) -> str:
     """Digest of what was asked for, however it was spelled."""
     files = [hashlib.sha256(data).hexdigest() for data in (form.job.audio, form.job.portrait or b"")]
     spec = form.spec()
-    asked = [vars(spec), sorted(form.metadata.items()), form.keep_s, files]
+    asked = [vars(spec), sorted(form.metadata.items()), form.keep_s, files, *filter(None, [form.job.audio_url])]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

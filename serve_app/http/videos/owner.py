@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
+from serve_app.http.access.access import caller_of
+
 
 def owner_of(request: Request) -> str | None:
-    """Name of the owner whose videos the request may see and make; empty for nobody, None for everybody's.
-
-    Without access control there is one owner, nobody, to whom all videos belong.
-    """
-    del request
-    return ""
+    """Name of the one owner whose videos the request may see; None for everybody's, as where no keys are needed."""
+    return caller_of(request.scope).only

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from dataclasses import replace
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
@@ -14,6 +15,8 @@ from deployments.video_jobs.commands import Added, AddJob, CancelJob, DeleteJob,
 from deployments.video_jobs.errors import JobStoreError
 from deployments.video_jobs.job import ENDED, VideoJob
 from deployments.video_jobs.uploads import AUDIO, PORTRAIT
+from serve_app.http.access.access import caller_of
+from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.openapi import problems
 from serve_app.http.services import Services
 from serve_app.http.videos.answers import DeletedVideo, VideoAnswer, VideoList, video_answer_of
@@ -61,12 +64,17 @@ def video_routes(services: Services) -> APIRouter:
         `status` is `completed` or `failed`, then fetch `/content`. With `Idempotency-Key`, a request can be repeated safely.
         """
         key = idempotency_key(request)
+        caller = caller_of(request.scope)
         with services.receiving(now=False) as hold:
-            form = await read_video_form(request, settings, hold)
+            with services.intake.place(caller):
+                form = await read_video_form(request, settings, hold)
             services.metrics.uploaded(hold.held)
             if form.job.avatar_id is not None:
-                await services.host.handle(GetAvatar(form.job.avatar_id))
-            added = await _added(services, form, owner_of(request) or "", key)
+                await services.host.handle(GetAvatar(form.job.avatar_id, only=caller.only))
+            if form.job.audio_url:
+                job = await until_disconnect(request.receive, services.fetched(form.job, hold))
+                form = replace(form, job=job)
+            added = await _added(services, form, caller.owner, key)
         await jobs.wake()
         headers = {"Location": f"/v1/videos/{added.job.job_id}"} | ({} if added.created else {REPLAYED: "true"})
         return answer(added.job, 202, **headers)

@@ -72,7 +72,7 @@ class Bench:
         self.pauses: list[float] = []
         self.sleeping: Callable[[float], None] = lambda seconds: None
 
-        async def register(data: bytes) -> str:
+        async def register(data: bytes, owner: str) -> str:
             return data.decode() * 32
 
         async def sleep(seconds: float) -> None:

@@ -110,7 +110,7 @@ def test_the_description_says_that_one_of_them_is_needed(served: Served) -> None
     paths: dict[str, Any] = served.client.get("/openapi.json").json()["paths"]
     for path in ("/generate", "/api/generate"):
         for content in paths[path]["post"]["requestBody"]["content"].values():
-            assert content["schema"]["oneOf"] == [{"required": ["audio"]}, {"required": ["prompt"]}]
+            assert content["schema"]["oneOf"] == [{"required": [one]} for one in ("audio", "prompt", "audio_url")]
             assert content["schema"]["properties"]["prompt"]["maxLength"] == MAX_CHARACTERS
         assert {"501", "502"} <= set(paths[path]["post"]["responses"])
 

@@ -1,0 +1,1 @@
+"""Keys, owners and limits of callers over HTTP."""

@@ -1,0 +1,173 @@
+"""Fetches files from addresses that strangers name (server-side request forgery is what it keeps out).
+
+A name is looked up once, every address that it has is checked, and the connection goes to one of these addresses, with the name in
+`Host`, in TLS and in the certificate's check: what the name means a moment later changes nothing (DNS rebinding). Each redirect
+passes the same checks. Proxies of the environment are not used. Bytes are counted as they come, and are never unpacked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import httpx
+
+from kernels.errors import InvalidInputError
+from serve_app.http.fetch.addresses import is_allowed, networks_of
+from serve_app.http.fetch.checked_url import URL_ALLOWED, UrlRefusedError, checked_url
+from serve_app.http.fetch.settings import FetchSettings
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+"""(name, port) -> every IP address of the name, as text."""
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
+_HEADERS: Final = {"User-Agent": "LiveAnchor", "Accept": "*/*", "Accept-Encoding": "identity"}
+
+
+class UrlUnreachableError(InvalidInputError):
+    """An address may be fetched, and what it names cannot be had."""
+
+    code = "url_unreachable"
+
+
+async def system_addresses(name: str, port: int) -> list[str]:
+    """Ask the system's resolver.
+
+    Raises:
+        OSError: There is no such name.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+class Fetcher:
+    """Fetches files for callers.
+
+    Args:
+        settings: What may be fetched.
+        resolve: Looks names up.
+    """
+
+    def __init__(self, settings: FetchSettings, resolve: Resolve = system_addresses) -> None:
+        self._settings = settings
+        self._networks = networks_of(settings.networks)
+        self._resolve = resolve
+
+    async def fetch(self, url: str, field: str, max_bytes: int, charge: Callable[[int], None]) -> bytes:
+        """Fetch a file.
+
+        Args:
+            url: Its address, as it came.
+            field: Name of the field that it came in, for errors.
+            max_bytes: Largest file.
+            charge: Told the number of bytes of each piece before it is kept; what it raises ends the fetching.
+
+        Raises:
+            UrlRefusedError: The address, or one that it redirects to, is not fetched.
+            UrlUnreachableError: There is no such file, it is too large, or does not come in time.
+        """
+        if not self._settings.enabled:
+            raise UrlRefusedError(field, "an address", "a file: this service fetches none")
+        body = io.BytesIO()
+        try:
+            async with asyncio.timeout(self._settings.timeout_s), self.open(url, field) as answer:
+                _check_head(answer, field, max_bytes)
+                async for piece in answer.aiter_raw():
+                    if body.tell() + len(piece) > max_bytes:
+                        raise _too_large(field, max_bytes)
+                    charge(len(piece))
+                    body.write(piece)
+        except TimeoutError as error:
+            raise UrlUnreachableError(
+                field, "an address that answers too slowly", f"a file that comes within {self._settings.timeout_s:g} s"
+            ) from error
+        except httpx.HTTPError as error:
+            raise _unreachable(field) from error
+        return body.getvalue()
+
+    @asynccontextmanager
+    async def open(
+        self, url: str, field: str, method: str = "GET", headers: Mapping[str, str] | None = None, content: bytes = b""
+    ) -> AsyncGenerator[httpx.Response, None]:
+        """Send a request and yield its answer, whose body is not read yet. Only `GET` follows redirects. Bound its time.
+
+        Raises:
+            UrlRefusedError: The address, or one that it redirects to, is not fetched.
+            UrlUnreachableError: The name has no address, or there are too many redirects.
+            httpx.HTTPError: The connection failed.
+        """
+        target = checked_url(url, field, self._settings.ports)
+        sent = dict(_HEADERS) | dict(headers or {})
+        async with httpx.AsyncClient(
+            trust_env=False, follow_redirects=False, timeout=self._settings.timeout_s
+        ) as client:
+            for _ in range(self._settings.max_redirects + 1):
+                request = await self._request(client, method, target, field, sent, content)
+                answer = await client.send(request, stream=True)
+                try:
+                    if method != "GET" or answer.status_code not in _REDIRECTS:
+                        yield answer
+                        return
+                    target = self._next(target, answer, field)
+                finally:
+                    await answer.aclose()
+        raise UrlUnreachableError(field, "an address with too many redirects", "the address of the file itself")
+
+    async def _request(
+        self,
+        client: httpx.AsyncClient,
+        method: str,
+        url: httpx.URL,
+        field: str,
+        headers: Mapping[str, str],
+        content: bytes,
+    ) -> httpx.Request:
+        """A request to one address that was checked."""
+        port = url.port or (443 if url.scheme == "https" else 80)
+        name = url.raw_host.decode("ascii")
+        try:
+            addresses = await self._resolve(name, port)
+        except (OSError, UnicodeError) as error:  # a label that is too long is no OSError
+            raise _unreachable(field) from error
+        if not addresses:
+            raise _unreachable(field)
+        if not all(is_allowed(one, self._networks) for one in addresses):
+            raise UrlRefusedError(field, "the address of a host that is not public", URL_ALLOWED)
+        host = url.netloc.decode("ascii")
+        return client.build_request(
+            method,
+            url.copy_with(host=addresses[0]),
+            headers={**headers, "Host": host},
+            content=content or None,
+            extensions={"sni_hostname": name},
+        )
+
+    def _next(self, url: httpx.URL, answer: httpx.Response, field: str) -> httpx.URL:
+        try:
+            target = url.join(answer.headers.get("location", ""))
+        except (httpx.InvalidURL, ValueError) as error:
+            raise UrlRefusedError(field, "a redirect that cannot be read", URL_ALLOWED) from error
+        if url.scheme == "https" and target.scheme != "https":
+            raise UrlRefusedError(field, "a redirect from https to another scheme", URL_ALLOWED)
+        return checked_url(str(target), field, self._settings.ports)
+
+
+def _check_head(answer: httpx.Response, field: str, max_bytes: int) -> None:
+    if answer.status_code != 200:
+        raise UrlUnreachableError(field, f"an address that answers {answer.status_code}", "the address of a file")
+    if answer.headers.get("content-encoding", "identity").lower() != "identity":
+        raise UrlUnreachableError(field, "an answer that is compressed, which was not asked for", "the file as it is")
+    length = answer.headers.get("content-length", "0")
+    if length.isascii() and length.isdigit() and int(length[:18]) > max_bytes:
+        raise _too_large(field, max_bytes)
+
+
+def _too_large(field: str, max_bytes: int) -> UrlUnreachableError:
+    return UrlUnreachableError(field, f"a file of more than {max_bytes} bytes", f"at most {max_bytes} bytes")
+
+
+def _unreachable(field: str) -> UrlUnreachableError:
+    return UrlUnreachableError(field, "an address that does not answer", "the address of a file that can be fetched")
