@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import torch
+
 from engines.musetalk import FAMILY as NAME
 from engines.musetalk.checkpoints import musetalk_folder
 from engines.musetalk.version import latents_version
@@ -53,7 +55,7 @@ class MuseTalkAvatarMaker:
 
     @cached_property
     def _models(self) -> SourceModels:
-        return load_source_models(self._folder)
+        return load_source_models(self._folder, "cuda" if torch.cuda.is_available() else "cpu")
 
     def from_file(self, source: bytes | Path, name: str, limits: PortraitLimits) -> Avatar:
         """An avatar of a picture, or of a clip that is played to and fro."""
