@@ -8,6 +8,7 @@ one of the same message reads as both merged, so `ModelProto{graph{output{name}}
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -37,6 +38,8 @@ SEED: Final = 0
 """Seed of the noise in breath and consonants: the same text gives the same sound."""
 SPECTRA: Final = 6
 """Outputs of the network that become sound; the durations come behind them."""
+_LINK: Final = re.compile(r"(\[[^\]]+\]\([^)]*\))")
+_OVERLONG: Final = re.compile(r"(\d{15}(?=\d)|\S{40}(?=\S))")
 MARKS: Final = ';:,.!?\u2014\u2026"\u201c\u201d() '
 
 
@@ -98,7 +101,7 @@ class EmbeddedModel:
 
     def _groups(self, sentence: str) -> list[tuple[str, str]]:
         """Words as they are read out, and their phonemes; those between two spaces are one."""
-        tokens = self._dictionary.phonemize_tokens(self._dictionary.tokenize(self._normalize(sentence)))
+        tokens = self._dictionary.phonemize_tokens(self._dictionary.tokenize(self._normalize(_spaced(sentence))))
         groups: list[tuple[str, str]] = []
         text = phonemes = ""
         for token in tokens:
@@ -145,6 +148,13 @@ class EmbeddedModel:
             ids += own
             index += 1
         return [*ids, 0], places, index
+
+
+def _spaced(sentence: str) -> str:
+    """The sentence with spaces in what is longer than any word; the dictionary takes time that grows with the square of a word."""
+    pieces = _LINK.split(sentence)
+    pieces[::2] = [_OVERLONG.sub(r"\1 ", piece) for piece in pieces[::2]]  # what lies between pronunciations
+    return "".join(pieces)
 
 
 def _one_more_output(name: str) -> bytes:

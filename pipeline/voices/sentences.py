@@ -22,6 +22,9 @@ BREATH_PAUSE_S: Final = 0.1
 
 _END: Final = re.compile(r"[.!?\u2026]+[\"'\u201d\u2019)\]]*(?=\s)|[\u3002\uff01\uff1f]+[\u300d\u300f]*")
 _BREATH: Final = re.compile(r"[,;:\u2014\u2013][\"'\u201d\u2019)\]]*\s|\s[\u2014\u2013-]\s|[\uff0c\u3001\uff1b]")
+_WORD: Final = re.compile(r"[^\W_]")
+_NOT_SPACE: Final = re.compile(r"\S")
+LONGEST_ABBREVIATION: Final = 24
 _ABBREVIATION: Final = re.compile(
     r"(?:^|[\s(\"'])(?:Mr|Mrs|Ms|Dr|Prof|St|Sen|Rep|Gov|Gen|Lt|Col|Sgt|Capt|Rev|Hon|Jr|Sr|vs|etc|approx|No|Fig|Inc|Ltd|Co|Corp|"
     r"[A-Z]|(?:[A-Za-z]\.)+[A-Za-z])\.$"
@@ -83,22 +86,25 @@ def sentences(text: str, soon: bool = False) -> list[Sentence]:
 
 
 def _sentences_of(paragraph: str) -> Iterator[str]:
-    start = 0
+    start = looked = 0
+    words = False
     for end in _END.finditer(paragraph):
-        piece = paragraph[start : end.end()]
-        if _goes_on(piece, paragraph[end.end() :]):
-            continue
-        if _has_words(piece):
-            yield piece.strip()
-            start = end.end()
+        words = words or _WORD.search(paragraph, looked, end.end()) is not None
+        looked = end.end()
+        if words and not _goes_on(paragraph, start, looked):
+            yield paragraph[start:looked].strip()
+            start, words = looked, False
     if _has_words(paragraph[start:]):
         yield paragraph[start:].strip()
 
 
-def _goes_on(piece: str, rest: str) -> bool:
-    """Whether the stop at a piece's end ends no sentence: an abbreviation's, or dots before a word in lower case."""
-    following = rest.lstrip()[:1]
-    return following.islower() if piece.endswith(("..", "\u2026")) else bool(_ABBREVIATION.search(piece))
+def _goes_on(paragraph: str, start: int, end: int) -> bool:
+    """Whether the stop at `end` ends no sentence: an abbreviation's, or dots before a word in lower case."""
+    last = paragraph[max(start, end - LONGEST_ABBREVIATION) : end]
+    if not last.endswith(("..", "\u2026")):
+        return bool(_ABBREVIATION.search(last))
+    following = _NOT_SPACE.search(paragraph, end)
+    return following is not None and following.group().islower()
 
 
 def _breaths_of(sentence: str) -> Iterator[Sentence]:
@@ -129,4 +135,4 @@ def _short_start(first: Sentence) -> list[Sentence]:
 
 
 def _has_words(text: str) -> bool:
-    return any(one.isalnum() for one in text)
+    return _WORD.search(text) is not None

@@ -72,6 +72,7 @@ def test_a_killed_host_costs_a_video_nothing_but_time(
     graph.replaced("SessionHost", killed)
 
 
+@pytest.mark.nightly("the store alone is killed and opened again in tests/unit; here, only its actor comes back")
 def test_a_killed_store_keeps_what_it_has_accepted(client: httpx.Client, speech: bytes) -> None:
     """Videos that are made at the same time share batches, which may change a pixel by a level: these are only counted."""
     ids = [create(client, speech) for _ in range(3)]

@@ -12,7 +12,7 @@ import pytest
 from kernels.arrays import F32
 from pipeline.media.loudness import integrated_lufs
 from pipeline.voices.embedded import EmbeddedVoice
-from pipeline.voices.embedded_model import AHEAD_S, RATE_HZ, EmbeddedModel, SaidPhonemes
+from pipeline.voices.embedded_model import RATE_HZ, EmbeddedModel, SaidPhonemes, _spaced
 from pipeline.voices.errors import VoiceFailedError, VoiceMissingError
 from pipeline.voices.voice import VoiceChunk
 from pipeline.voices.whole_text import speak_whole
@@ -75,6 +75,16 @@ def test_very_long_numbers_and_pronunciations_are_spoken(model: EmbeddedModel) -
     assert [word.text for word in told.words] == ["The", "word", "is", "Kokoro."]
 
 
+def test_overlong_words_are_cut_for_the_dictionary_and_keep_their_time(model: EmbeddedModel) -> None:
+    told = "[" + "Kokoro-" * 9 + "](/k\u02c8Ok\u0259\u0279O/)"
+    spaced = _spaced(f"{'ab-' * 30}{told} {'x' * 90} {'1' * 40} fine")
+    assert told in spaced and max(len(word) for word in spaced.replace(told, "").split()) == 40
+    assert ("1" * 15 + " " + "1" * 15 + " " + "1" * 10) in spaced
+    said = model.say("ab-" * 30 + "ab")
+    assert len(said.words) == 1 and said.words[0].stop_s > 2
+    assert len(model.say("1" * 300).words) == 1
+
+
 def test_what_english_has_no_sound_for_is_silent_and_told(model: EmbeddedModel) -> None:
     assert len(model.say("\u4f60\u597d\u3002").pcm) == 0
 
@@ -120,4 +130,3 @@ def test_a_network_that_breaks_is_told_as_a_failure(model: EmbeddedModel, monkey
     monkeypatch.setattr(model, "_sound", broken)
     with pytest.raises(VoiceFailedError, match="broke"):
         model.say("Hello.")
-    assert AHEAD_S > 0
