@@ -37,8 +37,14 @@ CONTACT = (0.26, 0.40, 0.40)
 """Depth, per colour, of the line that is drawn where the lips of an open-mouthed source meet."""
 BITE_DEPTH = 0.04
 """How much of a rolled-in lower lip the upper teeth can cover, mouth widths."""
-TEETH_SHADOW, LOWER_LIP_SHADOW = 0.60, 0.40
+TEETH_SHADOW, LOWER_LIP_SHADOW = 0.45, 0.30
 """How dark the shadow of the upper and of the lower lip is on what lies behind them."""
+ALREADY_LIT = 0.75
+"""Share of those shadows that a portrait's own teeth bring along: they were photographed behind its lips."""
+ROUNDED = (0.50, 1.0)
+"""Protrusion from which lips hide the teeth in their shadow, and from which they do so wholly: an /o/, not every vowel."""
+ROUND_DARK, ROUND_HIDDEN = 0.30, 0.80
+"""How dark the inside of rounded lips gets, and how much of the teeth goes with it."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ class MouthLayers:
         cavity: float32 (3, 1, 1), colour of the dark.
         haze: float32 (1,), level of black in the picture, in front of the teeth and all that is behind them.
         contact: float32 (3, 1, 1), depth of the drawn line where lips meet; 0 where the source has its own.
+        shadow: float32 (1,), share of the lips' shadows that falls on the upper teeth; below 1 where they are the portrait's own.
         tuck_under: float32 (1,), further pixels that the lower lip continues behind the upper one while the mouth is closed.
         centre: Resting middle of the lips, crop pixels.
         extent: Reach of the resting lips from the centre: half width, up, down; crop pixels.
@@ -72,6 +79,7 @@ class MouthLayers:
     cavity: torch.Tensor
     haze: torch.Tensor
     contact: torch.Tensor
+    shadow: torch.Tensor
     tuck_under: torch.Tensor
     centre: tuple[float, float]
     extent: tuple[float, float, float]
@@ -118,6 +126,7 @@ def build_mouth(frame: FaceFrame, lips: LipLines, region: MouthRegion, crop: U8,
         cavity=torch.from_numpy(interior.cavity.astype(np.float32))[:, None, None],
         haze=torch.tensor([interior.haze]),
         contact=torch.zeros(3, 1, 1) if lips.closed_source else torch.tensor(CONTACT)[:, None, None],
+        shadow=torch.tensor([1.0 - ALREADY_LIT if interior.own_teeth else 1.0]),
         tuck_under=torch.tensor([0.0 if lips.closed_source else 2.0 * OPEN_INSET_PX]),
         centre=(float(centre[0]), float(centre[1])),
         extent=(float(np.abs(reach[:, 0]).max()), float(-reach[:, 1].min()), float(reach[:, 1].max())),
@@ -183,21 +192,24 @@ def compose_mouth(
 
     skull, dropped = _rigid_backward(mouth, box, pose, deformation, shift, jaw)
     teeth, parts = _sample(mouth, box, mouth.upper_teeth, skull), _sample(mouth, box, mouth.jaw_parts, dropped)
-    under_up = 1.0 - TEETH_SHADOW * torch.exp(up_edge.clamp(max=0.0) * (1.0 / (0.035 * width)))
+    up_shadow = TEETH_SHADOW * torch.exp(up_edge.clamp(max=0.0) * (1.0 / (0.035 * width)))
     over_low = low_edge.clamp(max=0.0)
-    shade = under_up * (1.0 - LOWER_LIP_SHADOW * torch.exp(over_low * (1.0 / (0.03 * width))))
+    low_shadow = LOWER_LIP_SHADOW * torch.exp(over_low * (1.0 / (0.03 * width)))
+    shade = (1.0 - up_shadow) * (1.0 - low_shadow)
+    tooth_shade = (1.0 - mouth.shadow * up_shadow) * (1.0 - mouth.shadow * low_shadow)
+    rounded = ease((protrusion - ROUNDED[0]) * (1.0 / (ROUNDED[1] - ROUNDED[0])))
     picture = mouth.cavity * (0.35 + 0.65 * torch.exp(over_low * (1.0 / (0.16 * width))))
     picture = torch.lerp(picture, parts[:, :3], parts[:, 3:] * (1.0 / 255.0))
     upper_alpha = teeth[:, 3:] * (1.0 / 255.0)
-    picture = torch.lerp(picture, teeth[:, :3], upper_alpha * (1.0 - 0.5 * protrusion)) * shade
-    picture = torch.lerp(picture, mouth.cavity * 0.7, 0.6 * protrusion)  # little light gets in behind rounded lips
+    picture = torch.lerp(picture * shade, teeth[:, :3] * tooth_shade, upper_alpha * (1.0 - ROUND_HIDDEN * rounded))
+    picture = torch.lerp(picture, mouth.cavity * 0.7, ROUND_DARK * rounded)  # little light gets in behind rounded lips
     picture = picture + mouth.haze
 
     low_rgb = low[:, :3] * _lip_shade(low_edge, opening * 0.30 + (1.0 - opening) * mouth.contact)
     behind = LIP_TUCK_UNDER_PX + mouth.tuck_under * (1.0 - opening)
     picture = torch.lerp(picture, low_rgb, ((low_edge + behind) * (1.0 / 1.5) + 0.5).clamp(0.0, 1.0))
     bite = ((BITE_DEPTH * width - low_edge) * 0.3).clamp(0.0, 1.0) * motion.tuck[:, None, None, None]
-    picture = torch.lerp(picture, teeth[:, :3] * under_up + mouth.haze, upper_alpha * bite)
+    picture = torch.lerp(picture, teeth[:, :3] * (1.0 - mouth.shadow * up_shadow) + mouth.haze, upper_alpha * bite)
     within = (1.0 - low_edge * (1.0 / 3.0)).clamp(0.0, 1.0)  # beyond the corners the layers are one skin
     up_rgb = up[:, :3] * _lip_shade(up_edge, (opening * 0.22 + (1.0 - opening) * mouth.contact) * within)
     picture = torch.lerp(picture, up_rgb, (up_edge * (1.0 / 1.5) + 0.5).clamp(0.0, 1.0))

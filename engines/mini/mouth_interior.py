@@ -42,12 +42,14 @@ class InteriorTextures:
         jaw_parts: Lower teeth in front of the tongue; moves with the jaw.
         cavity: Colour of the dark, float64 (3,), 0..255.
         haze: Level of black in the picture, 0..255; neither texture nor `cavity` holds it: it lies in front of their shadows.
+        own_teeth: Whether the upper teeth are the portrait's own.
     """
 
     upper_teeth: U8
     jaw_parts: U8
     cavity: F64
     haze: float
+    own_teeth: bool
 
 
 def draw_interior(frame: FaceFrame, lips: LipLines, crop: U8, fine_rgb: U8, grid: TextureGrid) -> InteriorTextures:
@@ -71,11 +73,13 @@ def draw_interior(frame: FaceFrame, lips: LipLines, crop: U8, fine_rgb: U8, grid
     curl = float(np.clip((rest - (closed[1] + closed[2]) / 2) / width, 0.0, 0.12))
     y = (grid.v - rest) / width
     own = None if lips.closed_source else _own_teeth(fine_rgb, grid, edge_upper, edge_lower, light)
-    drop, tint = INCISAL_DROP, tone
+    drop: float | F64 = INCISAL_DROP
+    tint = tone
     if own is not None:
         visible = own.rgba[own.rgba[..., 3] > 200.0][:, :3]
         tint = np.clip(light.off(np.percentile(visible, 60, axis=0)) / (IVORY * 0.93), 0.5, 1.15)
-        drop = float(np.clip((own.side_drop - rest) / width + _bend(np.array(own.side * 0.5), curl), -0.02, 0.16))
+        ends = np.clip((own.side_drop - rest) / width + _bend(own.side * 0.5, curl), -0.02, 0.16)
+        drop = ends[0] + (ends[1] - ends[0]) * smoothstep(float(own.side[0]), float(own.side[1]), grid.u)
     bend = _bend(x, curl)
     upper = _teeth(x, drop - bend - y, UPPER_BOUNDS, UPPER_LIFT, width, TOOTH_HEIGHT, 1.0, 0.75)
     lower = _teeth(x, y - (INCISAL_DROP - 0.065) + 0.5 * bend, LOWER_BOUNDS, LOWER_LIFT, width, 0.16, 0.88, 0.0)
@@ -84,10 +88,9 @@ def draw_interior(frame: FaceFrame, lips: LipLines, crop: U8, fine_rgb: U8, grid
         part[..., :3] = light.on(part[..., :3] * colour)
     if own is not None:
         upper[..., 3] *= 1.0 - smoothstep(0.7, 1.0, own.share)
-        upper[..., :3] *= 0.95
         upper = _stack(upper, own.rgba)
     cavity = light.on(CAVITY * (0.35 + 0.65 * tone))
-    return InteriorTextures(_to_u8(upper), _to_u8(_stack(tongue, lower)), cavity, light.lift)
+    return InteriorTextures(_to_u8(upper), _to_u8(_stack(tongue, lower)), cavity, light.lift, own is not None)
 
 
 def _stack(back: F64, front: F64) -> F64:
@@ -169,14 +172,14 @@ class _OwnTeeth:
     Attributes:
         rgba: float64 (h, w, 4), continued upwards under the lip.
         share: (w,), 1 where a texel column shows them.
-        side_drop: Their lower edge at the outermost visible tooth, v in pixels, averaged over both sides.
-        side: Distance of that tooth from the midline, half mouth widths.
+        side_drop: (2,), their lower edge at the outermost visible tooth of either side, v in pixels.
+        side: (2,), where those teeth end, u: the row that is drawn on continues there, each side at its own height.
     """
 
     rgba: F64
     share: F64
-    side_drop: float
-    side: float
+    side_drop: F64
+    side: F64
 
 
 def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64, light: PortraitLight) -> _OwnTeeth | None:
@@ -211,8 +214,8 @@ def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64, light: P
         return np.asarray(cv2.GaussianBlur(line, (0, 0), 2.5, borderType=cv2.BORDER_REPLICATE)[0], dtype=np.float64)
 
     top, height = across(first), across(tall)
-    share = cv2.GaussianBlur((kept > 0).astype(np.float64)[None], (0, 0), 3.0)[0]
-    share = smoothstep(0.25, 0.95, share)
+    share = cv2.GaussianBlur((kept > 0).astype(np.float64)[None], (0, 0), 4.0)[0]
+    share = smoothstep(0.30, 0.95, share)
     reach = np.maximum(0.6 * height, 1.0)
     phase = np.mod(np.maximum(top - rows, 0), 2 * reach)
     source_row = np.where(rows < top, top + np.minimum(phase, 2 * reach - phase), rows)
@@ -225,8 +228,8 @@ def _own_teeth(fine_rgb: U8, grid: TextureGrid, upper: F64, lower: F64, light: P
     return _OwnTeeth(
         rgba=np.concatenate([rgb, 255.0 * alpha[..., None]], axis=-1),
         share=share,
-        side_drop=float(grid.v[edge, ends].mean()),
-        side=float(np.abs(grid.u[edge, ends]).mean()),
+        side_drop=grid.v[edge, ends],
+        side=grid.u[edge, ends],
     )
 
 
