@@ -147,10 +147,11 @@ class Avatar:
         family: Family whose renderer understands `tensors`.
         name: For people; never used as a key.
         canvas_rgb: uint8 (H, W, 3), the still background with the face in its rest pose, even sides.
-        rect: Where the face crop lands.
+        rect: The part of the canvas that moves: where the face crop lands, and what moves along with it.
         crop_to_canvas: float32 (2, 3), affine from crop pixels (x right, y down, pixel centres at integers) to canvas pixels.
         mask: float32 (512, 512) in crop space, 1 = face crop, 0 = canvas; 0 along the crop's border.
-        tensors: Family-specific arrays. `mini`: `crop_rgb` uint8 (512, 512, 3), `landmarks` float32 (468, 3) in crop pixels.
+        tensors: Family-specific arrays. `mini`: `crop_rgb` uint8 (512, 512, 3), `landmarks` float32 (468, 3) in crop pixels;
+            where it is known, `person` uint8 (rect.h, rect.w).
     """
 
     avatar_id: str

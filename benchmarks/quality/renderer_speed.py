@@ -111,7 +111,7 @@ def _moved_vertices(face: MeshFace, vertices: F32, motion: torch.Tensor) -> list
     """The same motion as vertex positions, one (v, 2) per frame."""
     deformation = face.deformation
     limited = limit_motion(motion)
-    pose = build_pose(deformation, limited.angles_deg, limited.translation, limited.scale)
+    pose = build_pose(deformation, limited)
     coefficients = torch.cat([torch.ones(len(motion), 1), limited.exp.flatten(1)], 1)[:, deformation.used]
     rows, columns = deformation.face.depth.shape
     expression = (coefficients @ deformation.face_basis).view(-1, rows, columns, 2)

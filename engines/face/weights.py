@@ -9,7 +9,7 @@ from engines.weights.sets import PinnedFile, WeightsEntry, WheelSource
 
 FACE: Final = WeightsEntry(
     name="face",
-    purpose="face detector and 468-point face mesh: registering a portrait, measuring lips",
+    purpose="face detector, 468-point face mesh, outline of a person: registering a portrait, measuring lips",
     licence="Apache-2.0",
     approx_bytes=36_000_000,
     source=WheelSource(
@@ -29,6 +29,12 @@ FACE: Final = WeightsEntry(
                 member="mediapipe/modules/face_landmark/face_landmark.tflite",
                 size=1_242_398,
                 sha256="1055cb9d4a9ca8b8c688902a3a5194311138ba256bcc94e336d8373a5f30c814",
+            ),
+            PinnedFile(
+                name="selfie_segmentation.tflite",
+                member="mediapipe/modules/selfie_segmentation/selfie_segmentation.tflite",
+                size=249_505,
+                sha256="9ee168ec7c8f2a16c56fe8e1cfbc514974cbbb7e434051b455635f1bd1462f5c",
             ),
         ),
     ),

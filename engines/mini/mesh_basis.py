@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import cv2
@@ -13,18 +15,33 @@ from engines.mini.face_frame import FaceFrame, LipLines
 from engines.mini.mesh_deform import Deformation, NodeField
 from engines.mini.mesh_handles import COEFFICIENTS, HandleBuilder, Handles
 from engines.mini.mesh_lattice import CROP, FACE_CELL, Lattice
+from engines.mini.outline import Outline, Shares
 from engines.mini.thin_plate import thin_plate_matrix
 from kernels.arrays import F32, F64
 from kernels.sampling.remap import remap_bilinear
 
 COMMON_SMOOTHING: Final = 3e-6
 LIP_SMOOTHING: Final = 1e-8
+PIVOT_BELOW: Final = 0.27
+PIVOT_BEHIND: Final = 0.20
+"""Where a head turns: on its neck. Face heights below the middle of the face, face widths behind its sides."""
+SIDES_BEHIND: Final = 0.22
+"""Depth of the head half a face beside it, in face widths behind its sides."""
+CROWN_BEHIND: Final = -0.30
+"""The same above the forehead: in front of them."""
 NOSE_GIVE: Final = 1.4
 """How far up the upper lip's motion fades out, relative to the base of the nose."""
 
 
-def build_deformation(frame: FaceFrame, lips: LipLines, mouth: Lattice) -> Deformation:
-    """Solve the splines of one face (about 0.1 s)."""
+def build_deformation(frame: FaceFrame, lips: LipLines, mouth: Lattice, outline: Outline | None = None) -> Deformation:
+    """Solve the splines of one face (about 0.1 s).
+
+    Args:
+        frame: Axes and units.
+        lips: Lip edges.
+        mouth: The padded mouth region.
+        outline: Of the person, where the picture around the crop moves too; None keeps the crop's border still.
+    """
     builder = HandleBuilder(frame, lips)
     common, upper, lower = builder.common(), builder.upper_lip(), builder.lower_lip()
     whole = Lattice(0, 0, CROP // FACE_CELL, CROP // FACE_CELL, FACE_CELL)
@@ -39,11 +56,12 @@ def build_deformation(frame: FaceFrame, lips: LipLines, mouth: Lattice) -> Defor
         return torch.from_numpy(basis[..., used].transpose(2, 0, 1).reshape(len(used), -1).astype(np.float32).copy())
 
     middle = frame.points[list(topology.FACE_OVAL)].mean(0)
-    pivot = np.append(middle + 0.12 * frame.face_height * frame.y_axis, 0.0)
-    weight, depth = _weight_image(frame), _Depth(frame)
+    pivot = np.append(middle + PIVOT_BELOW * frame.face_height * frame.y_axis, PIVOT_BEHIND * frame.face_width)
+    depth = _Depth(frame)
+    share = _still_border(frame) if outline is None else partial(outline.shares, frame)
     return Deformation(
-        face=_node_field(whole, weight, depth),
-        mouth=_node_field(mouth, weight, depth),
+        face=_node_field(whole.nodes(), share, depth),
+        mouth=_node_field(mouth.nodes(), share, depth),
         face_basis=pack(face_basis),
         upper_basis=pack(upper_basis),
         lower_basis=pack(lower_basis),
@@ -55,6 +73,11 @@ def build_deformation(frame: FaceFrame, lips: LipLines, mouth: Lattice) -> Defor
         mouth_frame=torch.from_numpy(_mouth_frame(frame)),
         mouth_line=torch.from_numpy(((lips.upper + lips.lower) / 2).astype(np.float32)),
     )
+
+
+def build_body_field(frame: FaceFrame, outline: Outline, places: F64) -> NodeField:
+    """The node field of places (rows, columns, 2) around the crop, in crop pixels; the same formula as in the crop."""
+    return _node_field(places, partial(outline.shares, frame), _Depth(frame))
 
 
 def _mouth_frame(frame: FaceFrame) -> F32:
@@ -142,9 +165,12 @@ class _Depth:
         centre = frame.points.mean(0)
         oval = frame.points[list(topology.FACE_OVAL)]
         ring = centre + 1.5 * (oval - centre)
-        far = 0.22 * frame.face_width
+        far = SIDES_BEHIND * frame.face_width
+        # hair and hat above the forehead are as far in front as it is; beside the face the head curves away
+        up = np.clip((centre - oval) @ frame.y_axis / (0.5 * frame.face_height), 0.0, 1.0) ** 2
+        behind = far + up * (CROWN_BEHIND * frame.face_width - far)
         self._handles = np.concatenate([frame.points[ids], ring])
-        self._values = np.concatenate([frame.depth[ids], np.full(len(ring), far)])
+        self._values = np.concatenate([frame.depth[ids], behind])
         self._limits = (float(frame.depth.min()), far)
 
     def __call__(self, points: F64) -> F64:
@@ -152,12 +178,24 @@ class _Depth:
         return result
 
 
-def _node_field(lattice: Lattice, weight: F32, depth: _Depth) -> NodeField:
-    nodes = lattice.nodes()
-    flat = nodes.reshape(-1, 2)
-    sampled = remap_bilinear(weight, nodes.astype(np.float32))
+def _still_border(frame: FaceFrame) -> Callable[[F64], Shares]:
+    """Shares that keep the crop's border where it is: nothing is known of what lies around it."""
+    weight = _weight_image(frame)
+
+    def shares(nodes: F64) -> Shares:
+        none = np.zeros(nodes.shape[:-1], np.float32)
+        head = np.asarray(remap_bilinear(weight, nodes.astype(np.float32)), dtype=np.float32)
+        return Shares(head, none, none)
+
+    return shares
+
+
+def _node_field(nodes: F64, share: Callable[[F64], Shares], depth: _Depth) -> NodeField:
+    shares = share(nodes)
     return NodeField(
         nodes=torch.from_numpy(nodes.astype(np.float32)),
-        depth=torch.from_numpy(depth(flat).reshape(nodes.shape[:2]).astype(np.float32)),
-        weight=torch.from_numpy(np.asarray(sampled, dtype=np.float32)),
+        depth=torch.from_numpy(depth(nodes.reshape(-1, 2)).reshape(nodes.shape[:2]).astype(np.float32)),
+        weight=torch.from_numpy(shares.head),
+        shoulders=torch.from_numpy(shares.shoulders),
+        breath=torch.from_numpy(shares.breath),
     )

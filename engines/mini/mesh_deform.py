@@ -2,12 +2,14 @@
 
 Forward model. A source point p (crop pixels, depth z) goes to
 
-    p + e(p) + w(p) * (R(p + e(p), z(p)) - (p + e(p)))
+    p + e(p) + w(p) * (R(p + e(p), z(p)) - (p + e(p))) + s(p) * shift - b(p) * breath
 
-with e = coefficients @ basis (expression) and R the rotation, scale and shift of the head; w falls smoothly from 1 on
-the face to exactly 0 at the crop's border, so the border never moves. Rendering needs the inverse: `invert` solves it
-on the lattice by a few Newton steps. Around the mouth there are two such fields on a finer lattice: the upper lip's and
-the lower lip's. They differ only between the corners: opening the mouth is a cut, not a stretch.
+with e = coefficients @ basis (expression), R the rotation, scale and shift of the head, and w, s and b the shares of the head's
+motion, of the shoulders' and of the breath's. Where the outline of the person is known, they are those of
+`engines.mini.outline`, and the picture around the crop moves by the same formula. Where it is not, s and b are 0 and w falls
+smoothly from 1 on the face to exactly 0 at the crop's border, so the border never moves. Rendering needs the inverse:
+`invert` solves it by a few Newton steps. Around the mouth there are two such fields on a finer lattice: the upper lip's and the
+lower lip's. They differ only between the corners: opening the mouth is a cut, not a stretch.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import torch
 import torch.nn.functional as F
 
 from engines.mini.mesh_lattice import FACE_CELL, MOUTH_CELL
+from engines.mini.motion_limits import Motion
 
 INVERSION_STEPS: Final = 3
 MAX_STEP_PX: Final = 12.0
@@ -34,15 +37,19 @@ class NodeField:
         nodes: float32 (rows, columns, 2), crop pixels.
         depth: float32 (rows, columns), pixels away from the viewer.
         weight: float32 (rows, columns), share of the head's motion.
+        shoulders: float32 (rows, columns), share of the head's shift that a place takes without turning.
+        breath: float32 (rows, columns), share of the breath's lift.
     """
 
     nodes: torch.Tensor
     depth: torch.Tensor
     weight: torch.Tensor
+    shoulders: torch.Tensor
+    breath: torch.Tensor
 
     def to(self, device: torch.device) -> NodeField:
         """The same nodes on another device."""
-        return NodeField(self.nodes.to(device), self.depth.to(device), self.weight.to(device))
+        return NodeField(*(getattr(self, item.name).to(device) for item in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -85,18 +92,17 @@ class Deformation:
 
 @dataclass(frozen=True)
 class Pose:
-    """Head pose of a batch: rotation (n, 3, 3), shift (n, 2) in pixels, scale (n,)."""
+    """Head pose of a batch: rotation (n, 3, 3), shift (n, 2) in pixels, scale (n,), lift of the chest by breath (n,) in pixels."""
 
     rotation: torch.Tensor
     shift: torch.Tensor
     scale: torch.Tensor
+    breath: torch.Tensor
 
 
-def build_pose(
-    deformation: Deformation, angles_deg: torch.Tensor, translation: torch.Tensor, scale: torch.Tensor
-) -> Pose:
-    """Pose from pitch, yaw, roll (n, 3) in degrees, translation (n, 3) in face widths and scale (n,)."""
-    pitch, yaw, roll = (angles_deg * (math.pi / 180.0)).unbind(-1)
+def build_pose(deformation: Deformation, motion: Motion) -> Pose:
+    """The pose of limited motion, in pixels of this face."""
+    pitch, yaw, roll = (motion.angles_deg * (math.pi / 180.0)).unbind(-1)
     cp, sp, cy, sy, cr, sr = pitch.cos(), pitch.sin(), yaw.cos(), yaw.sin(), roll.cos(), roll.sin()
     zero, one = torch.zeros_like(cp), torch.ones_like(cp)
 
@@ -106,8 +112,9 @@ def build_pose(
     about_x = matrix(one, zero, zero, zero, cp, -sp, zero, sp, cp)
     about_y = matrix(cy, zero, sy, zero, one, zero, -sy, zero, cy)
     about_z = matrix(cr, -sr, zero, sr, cr, zero, zero, zero, one)
-    shift = translation[:, :2] * deformation.face_width
-    return Pose(about_z @ about_x @ about_y, shift, scale * (1.0 - translation[:, 2]))
+    shift = motion.translation[:, :2] * deformation.face_width
+    scale = motion.scale * (1.0 - motion.translation[:, 2])
+    return Pose(about_z @ about_x @ about_y, shift, scale, motion.breath * deformation.face_width)
 
 
 def posed_displacement(
@@ -130,7 +137,9 @@ def posed_displacement(
     turned_y = r[:, 1, 0] * x + r[:, 1, 1] * y + r[:, 1, 2] * z + shift[:, 1]
     moved = torch.stack([turned_x - x, turned_y - y], dim=-1) * field.weight[..., None]
     # depth also shifts a node whose rotation is zero by nothing: R(p) - p is measured from the pivot
-    return expression + moved
+    carried = field.shoulders[..., None] * pose.shift[:, None, None, :]
+    carried[..., 1] -= field.breath * pose.breath[:, None, None]
+    return expression + moved + carried
 
 
 def invert(forward: torch.Tensor, cell: int, steps: int = INVERSION_STEPS) -> torch.Tensor:
@@ -211,4 +220,4 @@ def join_fields(deformation: Deformation, face: torch.Tensor, upper: torch.Tenso
 
 
 def _twice(pose: Pose) -> Pose:
-    return Pose(*(torch.cat([part, part]) for part in (pose.rotation, pose.shift, pose.scale)))
+    return Pose(*(torch.cat([getattr(pose, item.name)] * 2) for item in fields(pose)))

@@ -19,6 +19,7 @@ from engines.mini.face_frame import build_frame, build_lip_lines
 from engines.mini.mesh_basis import build_deformation
 from engines.mini.mesh_deform import (
     Deformation,
+    Pose,
     build_pose,
     invert,
     join_fields,
@@ -29,6 +30,7 @@ from engines.mini.mesh_lattice import CROP, FACE_CELL
 from engines.mini.motion_limits import Motion, limit_motion
 from engines.mini.mouth_compose import MouthLayers, build_mouth, compose_mouth
 from engines.mini.mouth_layers import TEXTURE_SCALE, finer_texture, mouth_region
+from engines.mini.outline import Outline
 from engines.motion_layout import MOTION_DIM
 from engines.motion_version import CONTROL_POINTS_VERSION
 from kernels.arrays import F32, U8
@@ -80,12 +82,14 @@ class MeshRenderer:
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.device = torch.device(device)
 
-    def prepare(self, crop_rgb: U8, landmarks: F32) -> MeshFace:
+    def prepare(self, crop_rgb: U8, landmarks: F32, outline: Outline | None = None) -> MeshFace:
         """Precompute one avatar.
 
         Args:
             crop_rgb: uint8 (512, 512, 3), RGB.
             landmarks: float32 (468, 3), the public face mesh in crop pixels, z in the same unit, away from the viewer positive.
+            outline: Of the person, where the picture around the crop is moved too (`engines.mini.body_warp`): the crop's border
+                then moves along. None keeps the border still.
 
         Raises:
             ShapeError: Another shape or dtype, non-finite landmarks, or landmarks that are no face inside the crop.
@@ -98,11 +102,18 @@ class MeshRenderer:
         return MeshFace(
             version=CONTROL_POINTS_VERSION,
             texture=torch.from_numpy(fine)[None].to(self.device),
-            deformation=build_deformation(frame, lips, region.padded).to(self.device),
+            deformation=build_deformation(frame, lips, region.padded, outline).to(self.device),
             right_eye=build_eye(frame, fine, right=True).to(self.device),
             left_eye=build_eye(frame, fine, right=False).to(self.device),
             mouth=build_mouth(frame, lips, region, crop_rgb, fine).to(self.device),
         )
+
+    @torch.inference_mode()
+    def poses(self, face: MeshFace, motion: torch.Tensor) -> tuple[Deformation, list[Pose]]:
+        """The face's motion bases, and where the head is in every frame of `motion` as `render` draws it; all on the CPU."""
+        _validate_motion(motion)
+        deformation, limited = face.deformation.to(torch.device("cpu")), limit_motion(motion.cpu())
+        return deformation, [build_pose(deformation, limited.frame(i)) for i in range(len(motion))]
 
     @torch.inference_mode()
     def render(self, face: MeshFace, motion: torch.Tensor) -> torch.Tensor:
@@ -134,7 +145,7 @@ class MeshRenderer:
     ) -> torch.Tensor:
         """Draw n frames; `texture` (n, 1024, 1024, 3) is scratch that holds the face's own, eyes excepted."""
         deformation = face.deformation
-        pose = build_pose(deformation, motion.angles_deg, motion.translation, motion.scale)
+        pose = build_pose(deformation, motion)
         ones = torch.ones_like(motion.scale)[:, None]
         coefficients = torch.cat([ones, motion.exp.flatten(1)], dim=1)[:, deformation.used]
         rows, columns = deformation.face.depth.shape

@@ -43,6 +43,9 @@ REST_LIMITS: Final[dict[Unit, float]] = {
 }
 """Limits of what no action explains, in each point's unit."""
 LID_WIDEST: Final = 0.14
+BREATH: Final = (INDEX["chin"], Z)
+"""Where motion carries the breath: the chin's depth moves nothing else. Face widths by which the chest is lifted."""
+BREATH_LIMIT: Final = 0.02
 LIP_RAISE_LIMIT: Final = 0.10
 """Largest rise of the upper lip, mouth widths."""
 
@@ -65,6 +68,7 @@ class Motion:
         lowest: (n,), furthest downward motion of the lips, mouth widths.
         highest: (n,), furthest upward motion of the lips, mouth widths.
         widest: (n,), furthest outward motion of a corner, mouth widths.
+        breath: (n,), lift of the chest, face widths.
     """
 
     angles_deg: torch.Tensor
@@ -80,6 +84,7 @@ class Motion:
     lowest: torch.Tensor
     highest: torch.Tensor
     widest: torch.Tensor
+    breath: torch.Tensor
 
     def frame(self, index: int) -> Motion:
         """Limit one frame, as a batch of one."""
@@ -103,6 +108,7 @@ def limit_motion(motion: torch.Tensor) -> Motion:
     angles = soft_limit(angles, torch.tensor(ANGLE_LIMITS_DEG, device=device), 0.5)
     translation = soft_limit(translation, torch.tensor(TRANSLATION_LIMITS, device=device), 0.5)
     scale = 1.0 + soft_limit(scale - 1.0, SCALE_LIMIT, 0.5)
+    breath = soft_limit(exp[:, BREATH[0], BREATH[1]], BREATH_LIMIT)
     exp = _limit_lips(_ease_bite(_limit_actions(exp)))
     sunk = exp[:, INDEX["chin"], Y].clamp(min=0.0)
     translation[:, 1] *= torch.where(translation[:, 1] > 0, 1.0 / (1.0 + (sunk / SINK_LIMIT) ** 2), 1.0)
@@ -127,6 +133,7 @@ def limit_motion(motion: torch.Tensor) -> Motion:
         lowest=lips[..., Y].amax(-1),
         highest=-lips[..., Y].amin(-1),
         widest=torch.maximum(-exp[:, INDEX["mouth_corner_right"], X], exp[:, INDEX["mouth_corner_left"], X]),
+        breath=breath,
     )
 
 

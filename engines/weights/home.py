@@ -39,7 +39,7 @@ def weights_dir(name: str, home: Path | str | None = None) -> Path:
 
 
 def face_weights_dir(home: Path | str | None = None) -> Path:
-    """Folder with the two face models.
+    """Folder with the face models.
 
     The environment variable `LIVEANCHOR_FACE_DIR` may name a folder that already holds them (an image built without
     network access, for instance); otherwise it is the folder that `weights pull face` fills.

@@ -111,10 +111,22 @@ def cut_crop(canvas: U8, square: CropSquare) -> U8:
     return cv2.resize(part, (CROP_SIZE, CROP_SIZE), interpolation=method).astype(np.uint8, copy=False)
 
 
-def soft_mask() -> F32:
-    """float32 (512, 512): 0 on the border, 1 inside, a smooth step (3t^2 - 2t^3) of `MASK_FEATHER` pixels between."""
+def square_of(crop_to_canvas: F32) -> CropSquare:
+    """The square whose `to_canvas` is the matrix."""
+    scale = float(crop_to_canvas[0, 0])
+    corner = crop_to_canvas[:, 2].astype(np.float64) - (scale - 1) / 2
+    x, y = (round(float(edge)) for edge in corner)
+    return CropSquare(x, y, round(scale * CROP_SIZE))
+
+
+def soft_mask(border: int = MASK_BORDER) -> F32:
+    """float32 (512, 512): 0 on the border, 1 inside, a smooth step (3t^2 - 2t^3) of `MASK_FEATHER` pixels between.
+
+    Args:
+        border: Pixels along the border that are 0, at least 1.
+    """
     index = np.arange(CROP_SIZE, dtype=np.float32)
-    distance = np.minimum(index, CROP_SIZE - 1 - index) - (MASK_BORDER - 1)
+    distance = np.minimum(index, CROP_SIZE - 1 - index) - (border - 1)
     t = np.clip(distance / MASK_FEATHER, 0.0, 1.0)
     ramp = t * t * (3.0 - 2.0 * t)
     return np.outer(ramp, ramp).astype(np.float32)

@@ -12,7 +12,8 @@ from engines.motion_version import CONTROL_POINTS_VERSION
 from engines.weights.home import HOME_ENV
 from kernels.errors import LiveAnchorError
 
-BUNDLE_SCHEMA: Final = 1
+BUNDLE_SCHEMA: Final = 2
+"""2: avatars of `mini` may hold the person's outline, and their rectangle is what moves, not the face crop alone."""
 MANIFEST_FILE: Final = "manifest.json"
 ARRAYS_FILE: Final = "arrays.safetensors"
 PREVIEW_FILE: Final = "preview.jpg"
@@ -79,7 +80,7 @@ class RectEntry(_Strict):
 class Manifest(_Strict):
     """Content of `manifest.json`; sizes and hashes of the other files, everything small about the avatar."""
 
-    schema_version: Literal[1] = BUNDLE_SCHEMA
+    schema_version: Literal[2] = BUNDLE_SCHEMA
     avatar_id: str = Field(pattern=f"^[0-9a-f]{{{ID_DIGITS}}}$")
     family: str = Field(pattern="^[a-z][a-z0-9_]{0,31}$")
     control_points_version: int

@@ -37,13 +37,13 @@ class MiniAvatarMaker:
 
     def from_file(self, source: bytes | Path, name: str, limits: PortraitLimits) -> Avatar:
         """An avatar of a portrait, or of the best still frame of a video."""
-        from pipeline.avatars.face_models import load_face_mesh
+        from pipeline.avatars.face_models import load_face_mesh, load_selfie
         from pipeline.mini.registration import register_bytes, register_file
 
-        mesh = load_face_mesh(self._home)
+        mesh, selfie = load_face_mesh(self._home), load_selfie(self._home)
         if isinstance(source, bytes):
-            return register_bytes(source, mesh, name, limits)
-        return register_file(source, mesh, name, limits)
+            return register_bytes(source, mesh, name, limits, selfie)
+        return register_file(source, mesh, name, limits, selfie)
 
     def default(self, store: AvatarStore) -> Avatar:
         """The drawn presenter."""

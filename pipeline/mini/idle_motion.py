@@ -11,9 +11,11 @@ from typing import Final
 import numpy as np
 import torch
 
+from engines.mini.motion_limits import BREATH
 from engines.mini.rig import ACTION_INDEX, ACTIONS, action_basis
 from engines.motion_layout import MOTION_DIM, pack_motion
 from kernels.arrays import F32, F64, I64
+from pipeline.mini.breath import breath
 from pipeline.session.blink_cue import blink_cue, hashed_uniform
 from pipeline.session.sway import POSE, sway
 from pipeline.types import MOTION_FPS
@@ -83,6 +85,7 @@ def idle_motion(seed: int, first_frame: int, n_frames: int) -> F32:
         np.abs(actions).sum(0)
     ):  # a sum in fixed order, not a matrix product, whose rounding depends on n
         exp += actions[:, k, None, None] * basis[k]
+    exp[:, BREATH[0], BREATH[1]] = breath(seed, np.arange(start, stop, dtype=np.int64))
     angles, translation, scale = pose[:, :3], pose[:, 3:6], 1.0 + pose[:, 6]
     parts = (torch.from_numpy(x.astype(np.float32)) for x in (angles, translation, exp, scale))
     motion: F32 = pack_motion(*parts).numpy()

@@ -19,6 +19,7 @@ from engines.motion_layout import MOTION_DIM
 from engines.runtimes.protocol import Runtime
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError, ShapeError
+from pipeline.mini.breath import BREATH_COLUMN, breath_after
 from pipeline.session.blink_cue import blink_cue
 from pipeline.stages import CarryError, MotionItem, foreign_carry
 from pipeline.types import FEATURE_RATE_HZ, ROWS_PER_FRAME, FeatureRows, MotionChunk
@@ -251,7 +252,9 @@ class MotionDiffusion:
         noise = torch.stack(
             [window_noise(c.seed, c.next_frame, (shape.steps, hop_frames, shape.dofs)) for c in carries]
         )
-        history = torch.from_numpy(np.stack([carry.history for carry in carries]))
+        shown = np.stack([carry.history for carry in carries])
+        shown[..., BREATH_COLUMN] = 0.0  # the networks know nothing of breath
+        history = torch.from_numpy(shown)
         cond = torch.from_numpy(np.stack(conditions).astype(np.float32))
         return np.asarray(self._runtime.run(history, cond, noise).float().cpu().numpy(), dtype=np.float32)
 
@@ -261,6 +264,7 @@ class MotionDiffusion:
         kept = motion[: -(-used // ROWS_PER_FRAME)]
         before = carry.history[-1] if carry.shown is None else carry.shown
         shown = limit_speed(before, kept)
+        shown[:, BREATH_COLUMN] = breath_after(before[BREATH_COLUMN], carry.seed, carry.next_frame, len(kept))
         after = replace(
             carry,
             history=np.concatenate([carry.history, kept])[-len(carry.history) :],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pipeline.mini.registration import make_avatar
 from pipeline.presenter.avatar import drawing_version, keep_presenter
-from pipeline.presenter.draw import draw_presenter
+from pipeline.presenter.draw import draw_outline, draw_presenter
 from pipeline.types import Avatar
 
 if TYPE_CHECKING:
@@ -36,4 +36,4 @@ def default_avatar(store: AvatarStore | None = None) -> Avatar:
 
 def _draw() -> Avatar:
     drawing = draw_presenter()
-    return make_avatar(drawing.rgb, drawing.landmarks, DEFAULT_NAME)
+    return make_avatar(drawing.rgb, drawing.landmarks, DEFAULT_NAME, draw_outline())

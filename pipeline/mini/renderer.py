@@ -12,6 +12,7 @@ from engines.mini.mesh_renderer import MeshFace, MeshRenderer
 from kernels.nv12.composite import composite_nv12
 from kernels.nv12.composite_plan import CompositePlan
 from pipeline.bounded_cache import BoundedCache
+from pipeline.mini.moving_head import MovingHead, draw_moving, outline_of, prepare_moving
 from pipeline.session.cadence import at_rate
 from pipeline.session.tail import DEFAULT_CACHE_BYTES, crop_batch, plan_of
 from pipeline.stages import RenderRequest
@@ -20,16 +21,22 @@ from pipeline.types import MOTION_FPS, Avatar, CropBatch, Nv12RectBatch
 
 @dataclass(frozen=True)
 class PreparedFace:
-    """An avatar, ready to draw: its mesh and its tail."""
+    """An avatar, ready to draw: its mesh and its tail.
+
+    Attributes:
+        avatar: The avatar.
+        face: Its mesh.
+        tail: What brings crops onto the canvas: the picture around them moves along where the avatar's outline is known.
+    """
 
     avatar: Avatar
     face: MeshFace
-    plan: CompositePlan
+    tail: CompositePlan | MovingHead
 
     @property
     def size_bytes(self) -> int:
         """What the preparation holds in memory."""
-        return self.face.nbytes + self.plan.nbytes + self.avatar.canvas_rgb.nbytes + self.avatar.mask.nbytes
+        return self.face.nbytes + self.tail.nbytes + self.avatar.canvas_rgb.nbytes + self.avatar.mask.nbytes
 
 
 class Renderer:
@@ -47,10 +54,11 @@ class Renderer:
         self._load_avatar = load_avatar
         self._mesh = MeshRenderer(device)
         self._faces: BoundedCache[tuple[str, str], PreparedFace] = BoundedCache(cache_bytes, lambda f: f.size_bytes)
+        self._still: BoundedCache[tuple[str, str], PreparedFace] = BoundedCache(cache_bytes, lambda f: f.size_bytes)
 
     def prepare(self, avatar_id: str, colour: str) -> PreparedFace:
         """The prepared face of an avatar, from the cache or made now (under a second)."""
-        return self._faces.get_or_build((avatar_id, colour), lambda: self._prepare(avatar_id, colour))
+        return self._faces.get_or_build((avatar_id, colour), lambda: self._prepare(avatar_id, colour, moving=True))
 
     def warm_avatars(self) -> list[str]:
         """Ids of the avatars that are prepared now."""
@@ -73,22 +81,33 @@ class Renderer:
         motion = request.motion.motion
         if request.fps != MOTION_FPS:
             motion = at_rate(motion, request.motion.first_frame, request.following, request.fps)
-        crops = self._mesh.render(prepared.face, torch.from_numpy(motion))
-        y_planes, uv_planes = composite_nv12(crops, prepared.plan)  # on the crops' own device
+        vectors = torch.from_numpy(motion)
+        crops, tail = self._mesh.render(prepared.face, vectors), prepared.tail
+        if isinstance(tail, MovingHead):
+            deformation, poses = self._mesh.poses(prepared.face, vectors)
+            return draw_moving(tail, deformation, poses, crops)
+        y_planes, uv_planes = composite_nv12(crops, tail)  # on the crops' own device
         return Nv12RectBatch(prepared.avatar.rect, y_planes.cpu().numpy(), uv_planes.cpu().numpy())
 
     def crops(self, request: RenderRequest) -> CropBatch:
-        """The face crops alone, one per frame of motion, for the stage that interpolates pictures; see `render`."""
-        prepared = self.prepare(request.avatar_id, request.colour)
+        """The face crops alone, one per frame of motion, for the stage that interpolates pictures; see `render`.
+
+        Their tail puts them into a canvas that stands still, so their border does.
+        """
+        key = (request.avatar_id, request.colour)
+        prepared = self._still.get_or_build(key, lambda: self._prepare(*key, moving=False))
         drawn = self._mesh.render(prepared.face, torch.from_numpy(request.motion.motion))
         return crop_batch(drawn.cpu().numpy(), request)
 
-    def _prepare(self, avatar_id: str, colour: str) -> PreparedFace:
+    def _prepare(self, avatar_id: str, colour: str, *, moving: bool) -> PreparedFace:
         avatar = self._load_avatar(avatar_id)
+        outline = outline_of(avatar) if moving else None
         return PreparedFace(
             avatar=avatar,
             face=self._mesh.prepare(
-                np.asarray(avatar.tensors["crop_rgb"], np.uint8), np.asarray(avatar.tensors["landmarks"], np.float32)
+                np.asarray(avatar.tensors["crop_rgb"], np.uint8),
+                np.asarray(avatar.tensors["landmarks"], np.float32),
+                outline,
             ),
-            plan=plan_of(avatar, colour),
+            tail=plan_of(avatar, colour) if outline is None else prepare_moving(avatar, outline, colour),
         )

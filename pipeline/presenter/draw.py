@@ -41,8 +41,7 @@ def draw_presenter(width: int = 720, height: int = 1280) -> PresenterDrawing:
     Raises:
         InvalidInputError: The canvas is not an even 9:16 rectangle within the limits.
     """
-    if not (MIN_WIDTH <= width <= BOARD_W) or width % 2 or height % 2 or width * BOARD_H != height * BOARD_W:
-        raise InvalidInputError("canvas", f"{width}x{height}", f"even 9:16, width {MIN_WIDTH}..{BOARD_W}")
+    _check_canvas(width, height)
     import cv2
 
     from pipeline.presenter.compose import paint_board
@@ -54,3 +53,19 @@ def draw_presenter(width: int = 720, height: int = 1280) -> PresenterDrawing:
     noise = np.random.default_rng(0).random((height, width, 1), dtype=np.float32)  # dither: dark gradients would band
     rgb = np.floor(np.clip(board, 0.0, 1.0) * np.float32(255.0) + noise * np.float32(0.98)).astype(np.uint8)
     return PresenterDrawing(rgb, landmarks_on(width))
+
+
+def draw_outline(width: int = 720, height: int = 1280) -> U8:
+    """The presenter's share of every pixel of `draw_presenter`'s picture, uint8 (height, width), 0..255; twice its time."""
+    _check_canvas(width, height)
+    import cv2
+
+    from pipeline.presenter.compose import person_cover
+
+    cover = cv2.resize(person_cover(), (width, height), interpolation=cv2.INTER_AREA)
+    return np.asarray(np.round(255.0 * cover), dtype=np.uint8)
+
+
+def _check_canvas(width: int, height: int) -> None:
+    if not (MIN_WIDTH <= width <= BOARD_W) or width % 2 or height % 2 or width * BOARD_H != height * BOARD_W:
+        raise InvalidInputError("canvas", f"{width}x{height}", f"even 9:16, width {MIN_WIDTH}..{BOARD_W}")

@@ -16,7 +16,7 @@ EXTREME = random_motion(60, seed=4, spread=4.0)
 def state(vectors: torch.Tensor, gap: float) -> tuple[Motion, torch.Tensor, Pose]:
     deformation = prepared(gap).deformation
     limited = limit_motion(vectors)
-    pose = build_pose(deformation, limited.angles_deg, limited.translation, limited.scale)
+    pose = build_pose(deformation, limited)
     ones = torch.ones(len(vectors), 1)
     return limited, torch.cat([ones, limited.exp.flatten(1)], 1)[:, deformation.used], pose
 
