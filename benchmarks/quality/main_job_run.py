@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from benchmarks.core.record import BenchmarkRecord, format_table
 from benchmarks.core.run_info import RunInfo
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pipeline.session.local_job import LocalPipeline
 
 SUITE: Final = "main_job"
+Job = TypeVar("Job")
+"""What the cases of one command share."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class CaseLeftOut(LiveAnchorError):
 
 
 def run_cases(
-    job: MainJob, table: dict[Measure, tuple[str, ...]], wanted: Iterable[str]
+    job: Job, table: dict[Callable[[Job], list[BenchmarkRecord]], tuple[str, ...]], wanted: Iterable[str]
 ) -> Iterator[list[BenchmarkRecord]]:
     """Run every measure that makes a wanted case, and yield the wanted rows measure by measure.
 
