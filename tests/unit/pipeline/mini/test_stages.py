@@ -53,7 +53,7 @@ def test_speech_moves_the_drawn_mouth_and_nothing_far_from_the_presenter(avatar:
     assert max(steps[0].max(), steps[-1].max()) == 0, "the rectangle ends where nothing moves"
     person = np.asarray(avatar.tensors[PERSON], np.uint8)
     around = cv2.dilate((person >= 8).astype(np.uint8), np.ones((65, 65), np.uint8))
-    assert (around == 0).sum() > 10_000 and steps[around == 0].max() == 0
+    assert (around == 0).sum() > 10_000 and steps[around == 0].max() <= 1
 
 
 def test_fifty_frames_hold_the_twenty_five_between_them(avatar: Avatar) -> None:
