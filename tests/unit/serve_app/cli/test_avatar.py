@@ -103,7 +103,8 @@ def test_a_portrait_of_a_job_is_temporary_says_so_and_expires(
 ) -> None:
     made = default_avatar()
     monkeypatch.setattr("pipeline.avatars.face_models.load_face_mesh", lambda home: None)
-    monkeypatch.setattr("pipeline.mini.registration.register_file", lambda source, mesh, name, limits: made)
+    monkeypatch.setattr("pipeline.avatars.face_models.load_selfie", lambda home: None)
+    monkeypatch.setattr("pipeline.mini.registration.register_file", lambda source, mesh, name, limits, selfie: made)
     pipeline = LocalPipeline(tmp_path)
     avatar: Avatar = temporary_presenter(pipeline, Path("me.jpg"), 3600.0)
     assert pipeline.store.used_at(avatar.avatar_id) is not None
