@@ -12,10 +12,10 @@ from typing import Any, Final
 from uvicorn.config import WS_PROTOCOLS, Config
 from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
 
-from serve_app.http.live.socket import MAX_MESSAGE_BYTES
+MAX_BYTES: Final = 2**20 + 1024
+"""Bytes of a message: a little more than `serve_app.http.live.socket` takes, so that one just above that gets our own words.
 
-ROOM_BYTES: Final = 1024
-"""Bytes above our own limit that the server takes, so that a message just above it still gets our own words."""
+It is written here since that module imports much, and Ray Serve gives a proxy 15 seconds to start."""
 
 _Served: Any = AutoWebSocketsProtocol or object
 
@@ -24,7 +24,7 @@ class BoundedSockets(_Served):  # type: ignore[misc]  # which class it is depend
     """The server's own protocol, with messages of bounded size and without compression."""
 
     def __init__(self, config: Config, *args: Any, **kwargs: Any) -> None:
-        config.ws_max_size = MAX_MESSAGE_BYTES + ROOM_BYTES
+        config.ws_max_size = MAX_BYTES
         config.ws_per_message_deflate = False
         super().__init__(config, *args, **kwargs)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -15,7 +17,9 @@ from websockets.sync.client import connect
 
 from serve_app.cluster.own import PROXY_CALLBACK, PROXY_CALLBACK_ENV
 from serve_app.http.live.socket import MAX_MESSAGE_BYTES
+from serve_app.http.proxy_sockets import MAX_BYTES
 from tests.support.http_server import wait_for
+from tests.support.paths import ROOT
 
 
 @pytest.fixture
@@ -52,6 +56,18 @@ def test_large_messages_end_the_connection(port: int) -> None:
         with pytest.raises(ConnectionClosedError) as found:
             socket.recv(timeout=30)
         assert found.value.rcvd is not None and found.value.rcvd.code == 1009
+
+
+def test_it_is_light_and_takes_what_our_own_limit_takes() -> None:
+    module = PROXY_CALLBACK.split(":")[0]
+    code = (
+        f"import sys, {module}; print([one for one in ('numpy', 'torch', 'pydantic', 'fastapi') if one in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]", "a proxy must start quickly"
+    assert MAX_MESSAGE_BYTES < MAX_BYTES < 2 * MAX_MESSAGE_BYTES
 
 
 def test_ray_serve_knows_the_variable() -> None:
