@@ -12,9 +12,10 @@ from starlette.responses import JSONResponse
 
 from deployments.host.avatar_commands import GetAvatar
 from deployments.video_jobs.commands import Added, AddJob, CancelJob, DeleteJob, GetJob, RetryJob
-from deployments.video_jobs.errors import JobStoreError
+from deployments.video_jobs.errors import TooManyVideosError
 from deployments.video_jobs.job import ENDED, VideoJob
 from deployments.video_jobs.uploads import AUDIO, PORTRAIT
+from kernels.errors import InvalidInputError
 from serve_app.http.access.access import caller_of
 from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.openapi import problems
@@ -156,18 +157,19 @@ async def _added(services: Services, form: VideoForm, owner: str, key: str) -> A
         fingerprint=form.fingerprint,
         max_queued=services.settings.jobs.max_waiting,
     )
-    kept = False
+    needed = False
     try:
         if not form.job.prompt:
             await asyncio.to_thread(uploads.write, job_id, AUDIO, form.job.audio)
         if form.job.portrait is not None:
             await asyncio.to_thread(uploads.write, job_id, PORTRAIT, form.job.portrait)
+        needed = True  # from here on it may be added, even where no answer comes; what no job needs goes later
         added = await services.jobs.handle(command)
-        kept = added.created
-    except JobStoreError:  # it may have been added before the store went away; what no job needs goes later
-        kept = True
+        needed = added.created
+    except (InvalidInputError, TooManyVideosError):
+        needed = False
         raise
     finally:
-        if not kept:
+        if not needed:
             await asyncio.to_thread(uploads.remove, job_id)
     return added

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 from PIL import Image
 
+from deployments.video_jobs.commands import AddJob
 from deployments.video_jobs.job import JobFailure, JobSpec, JobState, VideoJob
+from deployments.video_jobs.settings import VideoJobSettings
+from deployments.video_jobs.uploads import JobUploads
+from pipeline.config import SessionSettings
+from serve_app.http.files.fields import JobForm
 from serve_app.http.videos.answers import video_answer_of
+from serve_app.http.videos.fields import VideoForm
+from serve_app.http.videos.routes import _added
 from tests.support.http_server import Gate, Served, assert_problem, serving, small_avatar, wait_for, wav
 
 URL = "/v1/videos"
@@ -248,6 +257,30 @@ def test_a_store_that_is_away_takes_nothing_in(own: Served, tmp_path: Path) -> N
         assert answer.headers["retry-after"] and str(tmp_path) not in json.dumps(found)
     (tmp_path / "away").rename(store)
     assert create(own).status_code == 202
+
+
+def test_a_caller_that_goes_away_takes_no_files_of_a_video_that_was_added(tmp_path: Path) -> None:
+    class Silent:
+        def __init__(self) -> None:
+            self.asked = asyncio.Event()
+
+        async def handle(self, command: AddJob) -> None:
+            self.asked.set()
+            await asyncio.Event().wait()
+
+    async def go() -> None:
+        jobs = Silent()
+        services: Any = SimpleNamespace(
+            uploads=JobUploads(str(tmp_path)), jobs=jobs, settings=SimpleNamespace(jobs=VideoJobSettings())
+        )
+        form = JobForm(b"speech", None, None, SessionSettings(), seed=0, stream=False, normalise=False)
+        adding = asyncio.create_task(_added(services, VideoForm(form, {}, 60.0, ""), "", ""))
+        await jobs.asked.wait()
+        adding.cancel()
+        await asyncio.gather(adding, return_exceptions=True)
+
+    asyncio.run(go())
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"speech"]
 
 
 def test_events_follow_a_video_to_its_end(own: Served) -> None:
