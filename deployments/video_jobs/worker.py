@@ -163,15 +163,16 @@ class JobWorker:
     async def _beat(self, attempt: _Attempt) -> Standing:
         """Renew the lease; return once the job is not this attempt's any more, or may be another's."""
         job, settings = attempt.job, self._settings
-        silent_s = 0.0
+        clock, silent_s = asyncio.get_running_loop().time, 0.0
         while silent_s + settings.beat_s < settings.lease_s:
             await self._sleep(settings.beat_s)
+            asked_at = clock()
             command = BeatJob(job.job_id, job.attempt, settings.lease_s, attempt.progress.done, attempt.progress.total)
             try:
                 async with asyncio.timeout(settings.beat_s):
                     standing = await self._jobs.handle(command)
             except (LiveAnchorError, TimeoutError):
-                silent_s += settings.beat_s
+                silent_s += settings.beat_s + clock() - asked_at
                 continue
             if standing is not Standing.HELD:
                 return standing

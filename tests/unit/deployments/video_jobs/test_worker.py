@@ -47,15 +47,18 @@ async def made(job: FileJob) -> AsyncGenerator[JobEvent, None]:
 
 
 class Jobs(ThreadJobs):
-    """A store that may be away for some calls of a kind."""
+    """A store that may be away for some calls of a kind, or never answer a kind."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(SqliteJobStore(folder / "jobs.sqlite3"))
         self.away: dict[type[object], int] = {}
+        self.silent: set[type[object]] = set()
         self.asked: list[JobCommand[object]] = []
 
     async def handle(self, command: JobCommand[Answer]) -> Answer:
         self.asked.append(command)  # type: ignore[arg-type]  # of any answer
+        if type(command) in self.silent:
+            await asyncio.Event().wait()
         if self.away.get(type(command), 0) > 0:
             self.away[type(command)] -= 1
             raise JobStoreError("here", "away")
@@ -65,7 +68,7 @@ class Jobs(ThreadJobs):
 class Bench:
     """A worker with all that it needs."""
 
-    def __init__(self, folder: Path, generate: Generate = made, beat_s: float = 5.0) -> None:
+    def __init__(self, folder: Path, generate: Generate = made, beat_s: float = 5.0, lease_s: float = 30.0) -> None:
         self.jobs = Jobs(folder)
         self.uploads = JobUploads(str(folder / "uploads"))
         self.results = ResultsStore(str(folder / "results"), 2**20, 60.0)
@@ -81,7 +84,8 @@ class Bench:
             await asyncio.sleep(0.01)
 
         tools = JobTools(generate, register, self.uploads, self.results, SessionSettings())
-        self.worker = JobWorker(self.jobs, tools, VideoJobSettings(beat_s=beat_s), "bench", sleep)
+        settings = VideoJobSettings(beat_s=beat_s, lease_s=lease_s)
+        self.worker = JobWorker(self.jobs, tools, settings, "bench", sleep)
 
     def add(self, portrait: bytes = b"") -> None:
         self.uploads.write(JOB, AUDIO, SPEECH)
@@ -196,6 +200,14 @@ def test_an_attempt_stops_before_its_lease_is_over_when_the_store_stays_away(tmp
     assert work(bench)
     assert sum(bench.pauses) < VideoJobSettings().lease_s
     assert bench.job().state is JobState.RUNNING, "its lease runs out, then it is another's"
+
+
+def test_the_time_that_a_store_takes_not_to_answer_counts(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, endless, beat_s=0.1, lease_s=0.45)
+    bench.add()
+    bench.jobs.silent = {BeatJob}
+    assert work(bench)
+    assert 1 <= sum(isinstance(one, BeatJob) for one in bench.jobs.asked) <= 2, "each takes 0.2 s"
 
 
 def test_an_end_is_told_again_when_the_store_comes_back(tmp_path: Path) -> None:
