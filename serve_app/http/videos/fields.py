@@ -42,6 +42,8 @@ _PAIRS: Final = (
     f"object of up to {MOST_PAIRS} pairs of text, names up to {LONGEST_NAME} characters, values up to {LONGEST_VALUE}"
 )
 _KEY: Final = re.compile(r'"([!#-\[\]-~]{8,64})"|([A-Za-z0-9._~:+/=-]{8,64})', re.ASCII)
+_HALF: Final = re.compile(r"[\ud800-\udfff]")
+"""Half a character, which JSON can spell and UTF-8 cannot."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ def metadata_field(form: RawForm) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > MOST_PAIRS:
         raise InvalidInputError("metadata", as_it_came(value), _PAIRS)
     for name, text in value.items():
-        if not isinstance(text, str) or not 0 < len(name) <= LONGEST_NAME or len(text) > LONGEST_VALUE:
+        fits = isinstance(text, str) and 0 < len(name) <= LONGEST_NAME and len(text) <= LONGEST_VALUE
+        if not fits or _HALF.search(name + text):
             raise InvalidInputError("metadata", as_it_came({name: text}), _PAIRS)
     return value
 

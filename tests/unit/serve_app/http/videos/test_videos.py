@@ -220,6 +220,8 @@ def test_a_key_is_a_key(served: Served, key: str) -> None:
         ("metadata", '{"a": 1}', "invalid_input"),
         ("metadata", json.dumps({str(n): "x" for n in range(17)}), "invalid_input"),
         ("metadata", json.dumps({"x" * 65: ""}), "invalid_input"),
+        ("metadata", json.dumps({"half a character": "\ud83d"}), "invalid_input"),
+        ("metadata", json.dumps({"\ude00": ""}), "invalid_input"),
         ("metadata", json.dumps({"x": "y" * 513}), "invalid_input"),
         ("expires_in", "59", "invalid_input"),
         ("expires_in", "soon", "invalid_input"),
