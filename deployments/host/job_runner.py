@@ -87,8 +87,8 @@ class JobRunner:
         while True:
             try:
                 await self._look()
-            except LiveAnchorError as error:
-                self._log.warning("jobs_not_seen", code=error.code, reason=first_line(error))
+            except (LiveAnchorError, RayError) as error:  # the next look tries again
+                self._log.warning("jobs_not_seen", reason=first_line(error, named=True))
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await self._woken.wait()

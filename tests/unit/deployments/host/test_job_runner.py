@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray.exceptions import RaySystemError
 
 from deployments.graph.errors import NotReadyError
 from deployments.host import job_runner
+from deployments.host.command import Answer
 from deployments.host.job_runner import TIDY_S, UPLOAD_AGE_S, JobRunner
-from deployments.video_jobs.commands import AddJob, ClaimJob, CountJobs, FinishJob
+from deployments.video_jobs.commands import AddJob, ClaimJob, CountJobs, FinishJob, JobCommand
+from deployments.video_jobs.errors import JobStoreError
 from deployments.video_jobs.job import JobResult, JobSpec, JobState
 from deployments.video_jobs.settings import VideoJobSettings
 from deployments.video_jobs.sqlite_store import SqliteJobStore
@@ -129,6 +132,28 @@ def test_a_call_that_fails_is_made_again(tmp_path: Path, monkeypatch: pytest.Mon
 
     running(host, then)
     assert host.calls >= 3
+
+
+def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_runner, "LOOK_S", 0.01)
+    host = Host(tmp_path)
+    host.add(1)
+    errors: list[Exception] = [JobStoreError("here", "away"), RaySystemError("the head node restarts")]
+    handle = host.jobs.handle
+
+    async def failing(command: JobCommand[Answer]) -> Answer:
+        if errors:
+            raise errors.pop()
+        return await handle(command)
+
+    monkeypatch.setattr(host.jobs, "handle", failing)
+
+    async def then() -> None:
+        host.worker.held.set()
+        await until(lambda: host.states() == {JobState.COMPLETED: 1})
+
+    running(host, then)
+    assert not errors
 
 
 def test_forgotten_uploads_go(tmp_path: Path) -> None:
