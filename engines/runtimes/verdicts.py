@@ -91,8 +91,11 @@ class Verdicts:
             _log.warning("verdict not kept", stage=self._stage, reason=first_line(error, named=True))
 
     def forget(self) -> None:
-        """The verdict does not hold."""
-        self._path.unlink(missing_ok=True)
+        """The verdict does not hold; one that cannot be removed is checked again at the next start."""
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            _log.warning("verdict not removed", stage=self._stage, reason=first_line(error, named=True))
 
 
 def part_of(answer: Tensor) -> Tensor:

@@ -77,6 +77,17 @@ def test_a_winner_whose_numbers_are_off_now_is_found_out_anew(tmp_path: Path) ->
     assert stage.start() == "tensorrt" and stage.made == ["tensorrt"]
 
 
+def test_a_verdict_that_cannot_be_removed_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    stage = Stage(tmp_path)
+    stage.start()
+    stage.factors["compiled"] = 2.1
+    monkeypatch.setattr(Path, "unlink", refused)
+    assert stage.start() == "tensorrt"
+
+
 def test_a_winner_that_cannot_be_made_any_more_is_found_out_anew(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.start()
