@@ -131,14 +131,18 @@ def video_routes(services: Services) -> APIRouter:
     @router.delete(
         "/{video_id}",
         summary="Forget a video and its file",
-        responses=problems("video_not_found", 500, "jobs_unavailable"),
+        responses=problems("video_not_found", 500, "jobs_unavailable", "store_unreachable"),
     )
     async def delete(video_id: str, request: Request) -> DeletedVideo:
         """In any state: what is being made is stopped."""
-        job = await jobs.handle(DeleteJob(video_id, owner_of(request)))
-        await asyncio.to_thread(services.uploads.remove, job.job_id)
-        if job.result is not None:
+        owner = owner_of(request)
+        found = await jobs.handle(GetJob(video_id, owner))
+        if found.result is not None:  # first: where it cannot be removed now, the video stays and can be deleted again
+            await asyncio.to_thread(services.results.discard, found.result.result_id)
+        job = await jobs.handle(DeleteJob(video_id, owner))
+        if job.result is not None and found.result is None:  # it was completed meanwhile
             await asyncio.to_thread(services.results.discard, job.result.result_id)
+        await asyncio.to_thread(services.uploads.remove, job.job_id)
         return DeletedVideo(id=job.job_id)
 
     return router

@@ -194,6 +194,18 @@ def test_a_deleted_video_leaves_nothing(own: Served, tmp_path: Path) -> None:
     assert not any((tmp_path / "results").iterdir()) and not any((tmp_path / "uploads").iterdir())
 
 
+def test_a_video_whose_file_cannot_be_removed_can_be_deleted_again(own: Served, tmp_path: Path) -> None:
+    address = f"{URL}/{ended(own, create(own).json()['id'])['id']}"
+    [file] = (tmp_path / "results").iterdir()
+    file.rename(tmp_path / "away")
+    (file / "in the way").mkdir(parents=True)
+    assert_problem(own.client.delete(address), 503, "store_unreachable")
+    (file / "in the way").rmdir()
+    file.rmdir()
+    (tmp_path / "away").rename(file)
+    assert own.client.delete(address).json()["deleted"] and not file.exists()
+
+
 def test_a_request_that_comes_twice_makes_one_video(own: Served, tmp_path: Path) -> None:
     own.jobs.resting = True
     key = {"Idempotency-Key": '"a-key-4711"'}
