@@ -85,10 +85,9 @@ class JobRunner:
     async def run(self) -> None:
         """Look for jobs, for as long as this process lives."""
         while True:
-            try:
-                await self._look()
-            except (LiveAnchorError, RayError) as error:  # the next look tries again
-                self._log.warning("jobs_not_seen", reason=first_line(error, named=True))
+            [fault] = await asyncio.gather(self._look(), return_exceptions=True)
+            if fault is not None:  # of any kind: the next look tries again
+                self._log.warning("jobs_not_seen", reason=first_line(fault, named=True))
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await self._woken.wait()

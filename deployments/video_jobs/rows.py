@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, fields
+from typing import Any, TypeVar
 
 from deployments.video_jobs.job import JobFailure, JobResult, JobSpec, JobState, VideoJob
+
+Part = TypeVar("Part", JobSpec, JobResult, JobFailure)
 
 
 def job_of(row: Mapping[str, Any]) -> VideoJob:
@@ -21,7 +23,7 @@ def job_of(row: Mapping[str, Any]) -> VideoJob:
         job_id=row["id"],
         owner=row["owner"],
         state=JobState(row["state"]),
-        spec=JobSpec(**json.loads(row["spec"])),
+        spec=_part(JobSpec, row["spec"]),
         metadata=json.loads(row["metadata"]),
         keep_s=float(row["keep_s"]),
         created_at=float(row["created_at"]),
@@ -31,9 +33,15 @@ def job_of(row: Mapping[str, Any]) -> VideoJob:
         done=int(row["done"]),
         total=int(row["total"]),
         place=int(row["place"]),
-        result=None if result is None else JobResult(**json.loads(result)),
-        failure=None if failure is None else JobFailure(**json.loads(failure)),
+        result=None if result is None else _part(JobResult, result),
+        failure=None if failure is None else _part(JobFailure, failure),
     )
+
+
+def _part(kind: type[Part], text: str) -> Part:
+    """A part of a job; what a newer version wrote besides is left out, so that one row never stops the others."""
+    known = {one.name for one in fields(kind)}
+    return kind(**{name: value for name, value in json.loads(text).items() if name in known})
 
 
 def as_text(value: JobSpec | JobResult | JobFailure | Mapping[str, str]) -> str:

@@ -9,11 +9,12 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from kernels.errors import LiveAnchorError
+from kernels.errors import LiveAnchorError, first_line
 from pipeline.live.driving_voice import DrivingVoice
 from pipeline.live.speech_queue import QueueFullError
 from pipeline.media.resample import StreamingResampler
 from pipeline.types import SAMPLE_RATE_HZ
+from pipeline.voices.errors import VoiceFailedError
 from pipeline.voices.sentences import Sentence, sentences
 from pipeline.voices.speaking import speak
 from pipeline.voices.voice import Voice
@@ -86,9 +87,11 @@ class TextSpeaker:
         while self._texts:
             text = self._texts.popleft()
             try:
-                await self._speak(text)
-            except LiveAnchorError as error:
-                self._on_failure(error, text.utterance_id)
+                [outcome] = await asyncio.gather(self._speak(text), return_exceptions=True)
+                if isinstance(outcome, BaseException):  # of any kind: the texts behind it are spoken all the same
+                    if not isinstance(outcome, LiveAnchorError):
+                        outcome = VoiceFailedError(first_line(outcome, named=True))
+                    self._on_failure(outcome, text.utterance_id)
             finally:
                 self._session.close(text.utterance_id)
 

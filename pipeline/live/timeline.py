@@ -80,12 +80,12 @@ class Timeline:
         last = min(position + fade_samples, self._end)
         if position >= last:
             self._end = min(self._end, max(position, 0))
+            self._forget_gains(self._end)
             return
         falling = np.linspace(1.0, 0.0, fade_samples, endpoint=False, dtype=np.float32)[: last - position]
         faded = self.read(position, last - position) * falling
         gain = float(np.ravel(self.gain(position, 1))[0])
-        while len(self._gains) > 1 and self._gains[-1][0] >= position:
-            self._gains.pop()
+        self._forget_gains(position)
         self._end = position
         self.write(position, faded, gain)
 
@@ -100,6 +100,10 @@ class Timeline:
         if first < self._end:
             falling = ((self._end - np.arange(first, self._end)) / samples).astype(np.float32)
             self._put(first, self.read(first, self._end - first) * falling)
+
+    def _forget_gains(self, position: int) -> None:
+        while len(self._gains) > 1 and self._gains[-1][0] >= position:
+            self._gains.pop()
 
     def _put(self, start: int, pcm: F32) -> None:
         place = start % CAPACITY

@@ -38,7 +38,11 @@ class VoiceSettings(Settings):
     @classmethod
     def _is_an_address(cls, url: str) -> str:
         parts = urlsplit(url)
-        if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+        try:
+            named = parts.hostname and (parts.port is None or parts.port > 0)
+        except ValueError:  # a port that is no number, or too large
+            named = False
+        if url and not (named and parts.scheme in ("http", "https")):
             raise ValueError("an address such as http://127.0.0.1:8880/v1")
         return url
 

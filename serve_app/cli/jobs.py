@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from kernels.errors import InvalidInputError
 from serve_app.cli.command_group import CommandGroup
 from serve_app.cli.console import show_rows, stderr, stdout
 from serve_app.cli.whole_option import whole
@@ -49,7 +49,7 @@ def show(video_id: VideoId, as_json: AsJson = False) -> None:
 
     Example: liveanchor jobs show video_019ad0a3c2e0b1f2c3d4e5f60718293a
     """
-    video = _asked("GET", video_id)
+    video = _asked("GET", _checked(video_id))
     if as_json:
         stdout.print_json(json.dumps(video))
         return
@@ -76,7 +76,7 @@ def cancel(video_id: VideoId) -> None:
 
     Example: liveanchor jobs cancel video_019ad0a3c2e0b1f2c3d4e5f60718293a
     """
-    stdout.print(_asked("POST", f"{video_id}/cancel")["state"])
+    stdout.print(_asked("POST", f"{_checked(video_id)}/cancel")["state"])
 
 
 @app.command("retry")
@@ -85,13 +85,24 @@ def retry(video_id: VideoId) -> None:
 
     Example: liveanchor jobs retry video_019ad0a3c2e0b1f2c3d4e5f60718293a
     """
-    stdout.print(_asked("POST", f"{video_id}/retry")["state"])
+    stdout.print(_asked("POST", f"{_checked(video_id)}/retry")["state"])
+
+
+def _checked(video_id: str) -> str:
+    """The id, which is a part of an address.
+
+    Raises:
+        InvalidInputError: It cannot be one.
+    """
+    if not video_id.replace("_", "").replace("-", "").isalnum() or not video_id.isascii():
+        raise InvalidInputError("ID", video_id[:60] or "nothing", "an id as `liveanchor jobs list` prints it")
+    return video_id
 
 
 def _asked(method: str, path: str, params: dict[str, str] | None = None) -> Any:
     from serve_app.cli.remote import ask, running_service
 
-    return ask(running_service(), method, f"{ROUTE}/{quote(path)}" if path else ROUTE, params)
+    return ask(running_service(), method, f"{ROUTE}/{path}" if path else ROUTE, params)
 
 
 def _how_far(video: Any) -> str:

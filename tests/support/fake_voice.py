@@ -33,7 +33,7 @@ class FakeVoice:
 
     rate_hz: int = 24_000
     said: list[str] = field(default_factory=list)
-    refused: dict[str, LiveAnchorError] = field(default_factory=dict)
+    refused: dict[str, Exception] = field(default_factory=dict)
     missing: LiveAnchorError | None = None
     open: asyncio.Event | None = None
     words: bool = False

@@ -102,7 +102,7 @@ class SessionStats(BaseModel):
     bitrate: int = Field(description="Bit rate of the video in bit/s.")
     frames_repeated: int
     quality: str = Field(
-        "full", description="`reduced` while more than 15 % of two seconds' pictures come too late to be shown."
+        "full", description="`reduced` while 15 % or more of two seconds' pictures come too late to be shown."
     )
     frames_dropped: int
     first_frame_ms: float | None = Field(description="Connected to first picture sent; null before that.")

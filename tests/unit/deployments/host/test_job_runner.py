@@ -138,7 +138,7 @@ def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(job_runner, "LOOK_S", 0.01)
     host = Host(tmp_path)
     host.add(1)
-    errors: list[Exception] = [JobStoreError("here", "away"), RaySystemError("the head node restarts")]
+    errors: list[Exception] = [JobStoreError("here", "away"), RaySystemError("the head node restarts"), KeyError("odd")]
     handle = host.jobs.handle
 
     async def failing(command: JobCommand[Answer]) -> Answer:

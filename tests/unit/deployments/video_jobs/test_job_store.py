@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ from deployments.video_jobs.errors import (
     VideoStateError,
 )
 from deployments.video_jobs.job import JobFailure, JobResult, JobSpec, JobState, VideoJob
+from deployments.video_jobs.rows import job_of
 from deployments.video_jobs.sqlite_store import SqliteJobStore
 from deployments.video_jobs.store import KEY_S, MOST_LOST, RETRY_PAUSE_S, JobStore
 from kernels.errors import InvalidInputError
@@ -392,3 +394,11 @@ def test_a_server_that_is_away_is_told_without_its_password() -> None:
         with pytest.raises(JobStoreError) as raised:
             add(store)
     assert "s3cret" not in str(raised.value) and "127.0.0.1" in str(raised.value)
+
+
+def test_a_row_of_a_newer_version_is_read_without_what_it_knows_besides(store: JobStore) -> None:
+    add(store)
+    job = claim(store)
+    row = {"id": job.job_id, "owner": "", "state": "queued", "metadata": "{}", "keep_s": 1, "created_at": 1}
+    row |= {"attempt": 1, "done": 0, "total": 0, "place": 0, "spec": json.dumps(asdict(SPEC) | {"emotion": "happy"})}
+    assert job_of(row).spec == SPEC

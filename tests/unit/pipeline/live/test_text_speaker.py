@@ -145,7 +145,7 @@ def test_not_more_is_made_ahead_than_is_needed() -> None:
 
 def test_a_failure_is_told_and_the_next_text_is_spoken() -> None:
     async def body() -> None:
-        voice = FakeVoice(refused={"bad": VoiceFailedError("no")})
+        voice = FakeVoice(refused={"bad": VoiceFailedError("no"), "All": ZeroDivisionError("odd")})
         async with speaking(voice) as (stage, texts, failures):
             half, none, good = (
                 texts.say("Good evening. A bad one. Not heard."),

@@ -169,6 +169,6 @@ def test_the_address_may_be_written_as_people_write_it(url: str, endpoint: str) 
 def test_settings_keep_the_key_and_refuse_what_is_no_address() -> None:
     settings = VoiceSettings.model_validate({"url": "http://tts", "key": "s3cret"})
     assert "s3cret" not in repr(settings) and settings.model_dump(mode="json")["key"] == "s3cret"
-    for url in ("tts:8880", "ftp://tts", "http://"):
+    for url in ("tts:8880", "ftp://tts", "http://", "http://tts:99999", "http://tts:eighty", "http://tts:0"):
         with pytest.raises(ValidationError, match="an address such as"):
             VoiceSettings(url=url)

@@ -61,3 +61,9 @@ def test_a_service_that_is_away_is_said(monkeypatch: pytest.MonkeyPatch, served:
     monkeypatch.setenv(URL_ENV, "http://127.0.0.1:9")
     with pytest.raises(RemoteError, match="nobody answers"):
         CliRunner().invoke(app, ["jobs", "list"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("video_id", ["", "..", "a/b", "video 1", "vidéo"])
+def test_what_cannot_be_an_id_is_not_asked_for(served: Served, video_id: str) -> None:
+    with pytest.raises(InvalidInputError, match="ID"):
+        CliRunner().invoke(app, ["jobs", "show", video_id], catch_exceptions=False)
