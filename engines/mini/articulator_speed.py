@@ -31,9 +31,9 @@ from engines.mini.control_points import INDEX
 from engines.motion_layout import EXP
 from kernels.arrays import F32, F64, I64
 
-MAX_STEP: Final = 0.08
-"""Largest change of the aperture from one frame at 25 frames/s to the next, in mouth widths: 100 mm/s on a mouth 50 mm wide, what
-lips and jaw reach in fluent speech. Measured on pixels it is a little over a third of the range of a talking mouth."""
+MAX_STEP: Final = 0.12
+"""Largest change of the aperture from one frame at 25 frames/s to the next, in mouth widths: 150 mm/s on a mouth 50 mm wide, what
+a lower lip reaches in fluent speech. Less of it would shut and open more softly, and follow the sounds less."""
 SHUT: Final = 0.03
 """Below this aperture a mouth is meant to be shut."""
 MOUTH_POINTS: Final[tuple[str, ...]] = tuple(
