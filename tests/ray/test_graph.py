@@ -166,8 +166,8 @@ def test_the_command_line_finds_the_running_graph(graph: Graph, nodes: Any, home
     wav = speech_wav(1.0)
     source.write_bytes(wav)
     code = (
-        "import sys; from pathlib import Path; from serve_app.cli.remote import generate_remote;"
-        "print(generate_remote(Path(sys.argv[1]), Path(sys.argv[2]), seed=3))"
+        "import sys; from pathlib import Path; from serve_app.cli.remote import Speech, generate_remote;"
+        "print(generate_remote(Speech(Path(sys.argv[1])), Path(sys.argv[2]), seed=3))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(source), str(out)],

@@ -132,7 +132,12 @@ def test_events_flow_while_they_happen(graph: Graph) -> None:
                         if line.startswith("data: ") and names[-1] == "speaking_finished":
                             assert json.loads(line.removeprefix("data: "))["position_s"] == pytest.approx(0.5)
                             break
-            assert names == ["connected", "speaking_started", "speaking_finished"]
+            # on a busy machine pictures come late, and the client is told
+            assert [name for name in names if name != "quality"] == [
+                "connected",
+                "speaking_started",
+                "speaking_finished",
+            ]
             await http.delete(url)
 
     run(body)
