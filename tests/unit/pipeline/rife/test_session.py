@@ -23,8 +23,9 @@ from pipeline.ditto.motion_fields import mirror_index
 from pipeline.ditto.tail import DittoTail
 from pipeline.media.audio_in import decode_audio
 from pipeline.mini.behaviour import MINI_BEHAVIOUR
-from pipeline.mini.presenter import default_avatar
+from pipeline.mini.registration import make_avatar
 from pipeline.mini.stages import LocalStages
+from pipeline.presenter.draw import draw_presenter
 from pipeline.rife.local import LocalRife, MakeTail
 from pipeline.rife.stage import Rife
 from pipeline.session.clip_session import run_session
@@ -131,7 +132,9 @@ def mean_stage(config: RifeSettings, make_tail: MakeTail, device: str) -> Rife:
 
 @cache
 def presenter() -> Avatar:
-    return default_avatar()
+    """Without an outline: through `rife` the picture around the face stands still, also where the renderer would move it."""
+    drawing = draw_presenter(360, 640)
+    return make_avatar(drawing.rgb, drawing.landmarks)
 
 
 def mini(**changes: object) -> LocalStages:

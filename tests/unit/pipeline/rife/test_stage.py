@@ -155,12 +155,14 @@ def test_probe_sees_a_network_that_answers_nonsense() -> None:
 
 
 def test_the_still_tail_is_the_renderer_s() -> None:
-    from pipeline.mini.presenter import default_avatar
+    from pipeline.mini.registration import make_avatar
     from pipeline.mini.renderer import Renderer
+    from pipeline.presenter.draw import draw_presenter
     from pipeline.stages import RenderRequest
     from pipeline.types import MotionChunk
 
-    avatar: Avatar = default_avatar()
+    drawing = draw_presenter(360, 640)
+    avatar: Avatar = make_avatar(drawing.rgb, drawing.landmarks)  # without an outline nothing moves around the face
     motion = np.zeros((3, 265), np.float32)
     motion[1:, 202:265] = 0.02
     renderer = Renderer(lambda _: avatar)
