@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
-from threading import Event
 from typing import Any, Final
 
 import httpx
@@ -16,7 +16,6 @@ from kernels.errors import LiveAnchorError
 
 RUNS: Final = 20
 SPEECH_S: Final = 2.0
-LOOK_S: Final = 0.01
 PATIENCE_S: Final = 120.0
 
 
@@ -40,14 +39,20 @@ def fetched(client: httpx.Client, video_id: str, clock: Callable[[], float] = ti
     Raises:
         LiveAnchorError: It failed, or is not there in time.
     """
-    deadline, pause = clock() + PATIENCE_S, Event()
-    while clock() < deadline:
-        video = client.get(f"/v1/videos/{video_id}").raise_for_status().json()
-        if video["status"] == "completed":
-            return client.get(video["content_url"]).raise_for_status().content
-        if video["status"] == "failed":
-            raise LiveAnchorError(f"a video failed: {video['error']}")
-        pause.wait(LOOK_S)
+    deadline = clock() + PATIENCE_S
+    with client.stream(
+        "GET", f"/v1/videos/{video_id}/events"
+    ) as events:  # asking again and again would take the cores it needs
+        for line in events.iter_lines():
+            if clock() > deadline:
+                break
+            if not line.startswith("data: "):
+                continue
+            video = json.loads(line.removeprefix("data: "))
+            if video.get("status") == "completed":
+                return client.get(video["content_url"]).raise_for_status().content
+            if video.get("status") == "failed":
+                raise LiveAnchorError(f"a video failed: {video['error']}")
     raise LiveAnchorError(f"a video was not made within {PATIENCE_S:g} s")
 
 

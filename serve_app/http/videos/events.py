@@ -21,8 +21,8 @@ from serve_app.http.services import Services
 from serve_app.http.videos.answers import video_answer_of
 from serve_app.http.videos.owner import owner_of
 
-LOOK_S: Final = 1.0
-"""Seconds between looks at the video."""
+LOOK_S: Final = 0.2
+"""Seconds between looks at the video: so much later than its end a follower may hear of it; a look is one call of the store."""
 
 
 def video_event_routes(services: Services) -> APIRouter:
