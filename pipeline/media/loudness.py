@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from kernels.arrays import F32
+from kernels.arrays import F32, F64
 from pipeline.types import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
 
 NETWORK_LUFS: Final = -20.0
@@ -108,13 +108,30 @@ def voice_gain(samples: F32, rate_hz: int) -> float:
     return min(float(10 ** ((VOICE_LUFS - lufs) / 20)), MAX_PEAK / peak)
 
 
+def speech_band() -> F64:
+    """Second-order sections, float64 (4, 6), that let `SPEECH_BAND_HZ` through, for `scipy.signal.sosfilt` at 16 kHz."""
+    from scipy.signal import butter  # here, so that importing pipeline stays light
+
+    sections: F64 = butter(4, SPEECH_BAND_HZ, "bandpass", fs=SAMPLE_RATE_HZ, output="sos")
+    return sections
+
+
+def has_ups_and_downs(levels: F64) -> bool:
+    """Whether levels rise and fall as speech does, within the band of speech.
+
+    Args:
+        levels: float64 (2, n), dB of n frames of 40 ms: of all of the sound, and within `SPEECH_BAND_HZ`.
+    """
+    quiet, loud = np.percentile(levels, (10, 95), axis=1)
+    return bool(loud[1] - quiet[1] > SPEECH_SPREAD_DB and loud[1] - loud[0] > LEAST_BAND_DB)
+
+
 def _varies_like_speech(pcm: F32) -> bool:
-    from scipy.signal import butter, sosfilt  # here, so that importing pipeline stays light
+    from scipy.signal import sosfilt
 
     whole = len(pcm) - len(pcm) % SAMPLES_PER_FRAME
     if whole == 0:
         return False
-    band = sosfilt(butter(4, SPEECH_BAND_HZ, "bandpass", fs=SAMPLE_RATE_HZ, output="sos"), pcm[:whole])
+    band = sosfilt(speech_band(), pcm[:whole])
     frames = np.stack((pcm[:whole], band)).reshape(2, -1, SAMPLES_PER_FRAME)
-    quiet, loud = np.percentile(20 * np.log10(np.maximum(frames.std(axis=2), _FLOOR)), (10, 95), axis=1)
-    return bool(loud[1] - quiet[1] > SPEECH_SPREAD_DB and loud[1] - loud[0] > LEAST_BAND_DB)
+    return has_ups_and_downs(20 * np.log10(np.maximum(frames.std(axis=2), _FLOOR)))

@@ -12,16 +12,15 @@ from typing import Final
 
 import numpy as np
 
-from kernels.arrays import F32, F64
+from kernels.arrays import F32
 from pipeline.media.loudness import (
     COMFORTABLE_LUFS,
-    LEAST_BAND_DB,
     LEAST_LUFS,
     NETWORK_LUFS,
-    SPEECH_BAND_HZ,
-    SPEECH_SPREAD_DB,
+    has_ups_and_downs,
+    speech_band,
 )
-from pipeline.types import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
+from pipeline.types import SAMPLES_PER_FRAME
 
 KEPT_FRAMES: Final = 250
 """Frames of 40 ms that are judged, 10 s."""
@@ -46,9 +45,7 @@ class RunningLevel:
     """
 
     def __init__(self) -> None:
-        from scipy.signal import butter  # here, so that importing pipeline stays light
-
-        self._sos: F64 = butter(4, SPEECH_BAND_HZ, "bandpass", fs=SAMPLE_RATE_HZ, output="sos")
+        self._sos = speech_band()
         self._state = np.zeros((len(self._sos), 2))
         self._rest = np.zeros((2, 0))
         self._frames: deque[tuple[float, float]] = deque(maxlen=KEPT_FRAMES)
@@ -56,7 +53,7 @@ class RunningLevel:
 
     def hear(self, pcm: F32) -> None:
         """Take in the next samples, float32 (n,), mono, 16 kHz, any length."""
-        from scipy.signal import sosfilt
+        from scipy.signal import sosfilt  # here, so that importing pipeline stays light
 
         if not len(pcm):
             return
@@ -75,13 +72,11 @@ class RunningLevel:
     def _judge(self) -> None:
         """Choose the gain anew where the voice, as the networks hear it, has left the ordinary range."""
         levels = np.array(self._frames).T
-        (quiet, loud) = np.percentile(levels, (10, 95), axis=1)
         power = np.convolve(10 ** (levels[0] / 10), np.full(_BLOCK, 1 / _BLOCK), "valid")
         level = _FILTER_DB + 10 * math.log10(float(np.mean(power[power >= _GATE * np.mean(power)])))
         low, high = COMFORTABLE_LUFS
         now = level + 20 * math.log10(self.gain)
-        speech = loud[1] - quiet[1] > SPEECH_SPREAD_DB and loud[1] - loud[0] > LEAST_BAND_DB
-        if low <= now <= high or (level <= high and not (speech and level >= LEAST_LUFS)):
+        if low <= now <= high or (level <= high and not (level >= LEAST_LUFS and has_ups_and_downs(levels))):
             return
         gain_db = 0.0 if low <= level <= high else min(NETWORK_LUFS - level, MOST_GAIN_DB)
         self.gain = 10 ** (gain_db / 20)
