@@ -33,11 +33,11 @@ from kernels.errors import InvalidInputError
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.families import find_family
 from pipeline.family import ALL_STAGES
+from pipeline.fetch.settings import FetchSettings
 from pipeline.live.settings import LiveSettings, RtcSettings
 from pipeline.voices.settings import VoiceSettings
 from serve_app.access.settings import KeySettings, QuotaSettings
 from serve_app.config.errors import ENV_PREFIX, NESTED, misspelt_variable, no_yaml, refusal
-from serve_app.http.fetch.settings import FetchSettings
 from serve_app.http.settings import ApiSettings, HttpSettings
 
 

@@ -11,6 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from deployments.video_jobs.store import Jobs
 from deployments.video_jobs.uploads import JobUploads
+from pipeline.fetch.fetcher import Fetcher, Resolve, system_addresses
 from pipeline.media.results_store import ResultsStore
 from serve_app.http.access.access import Access
 from serve_app.http.access.guard import AccessGuard
@@ -20,7 +21,6 @@ from serve_app.http.access.routes import access_routes
 from serve_app.http.avatars.routes import avatar_routes
 from serve_app.http.capacity import JobGate, UploadBudget, UploadGate
 from serve_app.http.context import REQUEST_ID, ContextMiddleware
-from serve_app.http.fetch.fetcher import Fetcher, Resolve, system_addresses
 from serve_app.http.files.generate import generate_routes
 from serve_app.http.files.results import result_routes
 from serve_app.http.host import Host

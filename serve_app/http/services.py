@@ -20,12 +20,12 @@ from deployments.video_jobs.store import Jobs
 from deployments.video_jobs.uploads import JobUploads
 from pipeline.avatars.quota import AvatarQuota
 from pipeline.avatars.store import AvatarSummary
+from pipeline.fetch.fetcher import Fetcher
 from pipeline.media.file_buffer import leaving
 from pipeline.media.results_store import ResultsStore
 from serve_app.access.caller import Caller
 from serve_app.http.access.quotas import JOBS, Quotas
 from serve_app.http.capacity import Hold, JobGate, UploadBudget, UploadGate
-from serve_app.http.fetch.fetcher import Fetcher
 from serve_app.http.files.fields import JobForm
 from serve_app.http.host import Host
 from serve_app.http.metrics import HttpMetrics

@@ -9,10 +9,10 @@ from deployments.stores import StoreSettings
 from deployments.video_jobs.settings import VideoJobSettings
 from pipeline.config import SessionSettings, Settings
 from pipeline.families import DEFAULT_FAMILY
+from pipeline.fetch.settings import FetchSettings
 from pipeline.live.settings import LiveSettings, RtcSettings
 from serve_app.access.settings import KeySettings, QuotaSettings
 from serve_app.http.body.pieces import BodyLimits
-from serve_app.http.fetch.settings import FetchSettings
 
 
 class HttpSettings(Settings):

@@ -33,6 +33,8 @@ from deployments.stores import StoreSettings
 from deployments.video_jobs.settings import VideoJobSettings
 from pipeline.avatars.store import AvatarStore
 from pipeline.config import EncoderSettings
+from pipeline.fetch.fetcher import Resolve, system_addresses
+from pipeline.fetch.settings import FetchSettings
 from pipeline.live.settings import LiveSettings
 from pipeline.mini.registration import make_avatar, register_bytes
 from pipeline.stage_meter import StageMeter
@@ -40,8 +42,6 @@ from pipeline.types import Avatar
 from pipeline.voices.voice import Voice
 from serve_app.access.settings import KeySettings, QuotaSettings
 from serve_app.http.api import create_api
-from serve_app.http.fetch.fetcher import Resolve, system_addresses
-from serve_app.http.fetch.settings import FetchSettings
 from serve_app.http.problems.translate import PROBLEM_TYPE
 from serve_app.http.settings import ApiSettings, HttpSettings
 from tests.support.fake_live_host import FakeLiveHost

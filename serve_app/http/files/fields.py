@@ -12,13 +12,13 @@ from kernels.errors import InvalidInputError
 from pipeline.avatars.store import check_avatar_id
 from pipeline.clock import SUPPORTED_FPS
 from pipeline.config import SessionSettings
+from pipeline.fetch.checked_url import URL_ALLOWED
 from pipeline.numbers import exact_number, whole_number
 from pipeline.voices.sentences import MAX_CHARACTERS, spoken_text
 from serve_app.http.body.json_body import read_json
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import JSON, MULTIPART, FormShape, RawForm, Upload, content_type, refuse_query
 from serve_app.http.capacity import Hold
-from serve_app.http.fetch.checked_url import URL_ALLOWED
 from serve_app.http.problems.errors import ConflictingFieldsError, MissingFieldError, UnsupportedBodyError
 from serve_app.http.settings import ApiSettings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 
 from pipeline.config import Settings
-from serve_app.http.fetch.addresses import networks_of
+from pipeline.fetch.addresses import networks_of
 
 
 class FetchSettings(Settings):

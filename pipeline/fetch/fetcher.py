@@ -17,9 +17,9 @@ from typing import Final
 import httpx
 
 from kernels.errors import InvalidInputError
-from serve_app.http.fetch.addresses import is_allowed, networks_of
-from serve_app.http.fetch.checked_url import URL_ALLOWED, UrlRefusedError, checked_url
-from serve_app.http.fetch.settings import FetchSettings
+from pipeline.fetch.addresses import is_allowed, networks_of
+from pipeline.fetch.checked_url import URL_ALLOWED, UrlRefusedError, checked_url
+from pipeline.fetch.settings import FetchSettings
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """(name, port) -> every IP address of the name, as text."""

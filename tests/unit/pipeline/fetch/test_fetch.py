@@ -15,10 +15,10 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
 
 from kernels.errors import InvalidInputError
-from serve_app.http.fetch.addresses import is_allowed, is_public, networks_of
-from serve_app.http.fetch.checked_url import UrlRefusedError, checked_url
-from serve_app.http.fetch.fetcher import Fetcher, UrlUnreachableError
-from serve_app.http.fetch.settings import FetchSettings
+from pipeline.fetch.addresses import is_allowed, is_public, networks_of
+from pipeline.fetch.checked_url import UrlRefusedError, checked_url
+from pipeline.fetch.fetcher import Fetcher, UrlUnreachableError
+from pipeline.fetch.settings import FetchSettings
 from serve_app.http.problems.errors import BusyError
 from tests.support.http_server import assert_problem, running, serving, wav
 
