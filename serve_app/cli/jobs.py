@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernels.errors import InvalidInputError
 from serve_app.cli.command_group import CommandGroup
 from serve_app.cli.console import show_rows, stderr, stdout
 from serve_app.cli.whole_option import whole
 
+if TYPE_CHECKING:
+    from liveanchor.client import Client
+
 app = typer.Typer(
     cls=CommandGroup, help="List, show, cancel and repeat videos that a service makes.", no_args_is_help=True
 )
-ROUTE = "/v1/videos"
 MOST = 100
 VideoId = Annotated[str, typer.Argument(metavar="ID", help="Id as `jobs list` prints it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -32,7 +35,8 @@ def list_jobs(
 
     Example: liveanchor jobs list --limit 50
     """
-    found = _asked("GET", "", {"limit": str(limit), "order": "asc" if oldest else "desc"})
+    with _service() as client:
+        found = client.videos.list(limit, oldest_first=oldest).raw
     if as_json:
         stdout.print_json(json.dumps(found))
         return
@@ -49,7 +53,8 @@ def show(video_id: VideoId, as_json: AsJson = False) -> None:
 
     Example: liveanchor jobs show video_019ad0a3c2e0b1f2c3d4e5f60718293a
     """
-    video = _asked("GET", _checked(video_id))
+    with _service() as client:
+        video = client.videos.get(video_id).raw
     if as_json:
         stdout.print_json(json.dumps(video))
         return
@@ -76,7 +81,8 @@ def cancel(video_id: VideoId) -> None:
 
     Example: liveanchor jobs cancel video_019ad0a3c2e0b1f2c3d4e5f60718293a
     """
-    stdout.print(_asked("POST", f"{_checked(video_id)}/cancel")["state"])
+    with _service() as client:
+        stdout.print(client.videos.cancel(video_id).state)
 
 
 @app.command("retry")
@@ -85,24 +91,17 @@ def retry(video_id: VideoId) -> None:
 
     Example: liveanchor jobs retry video_019ad0a3c2e0b1f2c3d4e5f60718293a
     """
-    stdout.print(_asked("POST", f"{_checked(video_id)}/retry")["state"])
+    with _service() as client:
+        stdout.print(client.videos.retry(video_id).state)
 
 
-def _checked(video_id: str) -> str:
-    """The id, which is a part of an address.
+@contextmanager
+def _service() -> Iterator[Client]:
+    """A client of the service that is named or runs here."""
+    from serve_app.cli.remote import client_of, running_service
 
-    Raises:
-        InvalidInputError: It cannot be one.
-    """
-    if not video_id.replace("_", "").replace("-", "").isalnum() or not video_id.isascii():
-        raise InvalidInputError("ID", video_id[:60] or "nothing", "an id as `liveanchor jobs list` prints it")
-    return video_id
-
-
-def _asked(method: str, path: str, params: dict[str, str] | None = None) -> Any:
-    from serve_app.cli.remote import ask, running_service
-
-    return ask(running_service(), method, f"{ROUTE}/{path}" if path else ROUTE, params)
+    with client_of(running_service(), {"video_id": "ID"}) as client:
+        yield client
 
 
 def _how_far(video: Any) -> str:

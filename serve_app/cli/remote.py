@@ -6,29 +6,29 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import httpx
-
-from kernels.errors import InvalidInputError, LiveAnchorError, first_line
+from kernels.errors import InvalidInputError, LiveAnchorError
+from liveanchor.client import (
+    BadArgumentError,
+    Client,
+    ClientError,
+    NoAnswerError,
+    RefusedError,
+    StrangeAnswerError,
+)
 from pipeline.config import SessionSettings
 from serve_app.cli.presenter_ids import presenters_here
 
 URL_ENV = "LIVEANCHOR_URL"
 KEY_ENV = "LIVEANCHOR_API_KEY"
 START_S = 300.0
-CONNECT_S = 10.0
-JOB_S = 3600.0 * 6
 POLL_S = 0.5
-VIDEO = "video/mp4"
 
 OnProgress = Callable[[int, int], None]
 OnStatus = Callable[[str], None]
-Parts = dict[str, tuple[str | None, Any]]
-"""Fields of a form: name of the file, None for plain text, and content."""
 
 
 class RemoteError(LiveAnchorError):
@@ -50,6 +50,25 @@ class RemoteError(LiveAnchorError):
     def __str__(self) -> str:
         """Say it in one line, with the address and the reason."""
         return f"{self.url}: {self.reason}"
+
+
+class ServiceRefusedError(InvalidInputError):
+    """The service refused the input; its own words are the message.
+
+    Args:
+        title: The problem's title.
+        detail: The problem's detail.
+    """
+
+    code = "refused"
+
+    def __init__(self, title: str, detail: str) -> None:
+        super().__init__("request", title, "see the message", detail)
+        self.args = (title, detail)
+
+    def __str__(self) -> str:
+        """The service's own words."""
+        return self.detail
 
 
 @dataclass(frozen=True)
@@ -100,9 +119,11 @@ def generate_remote(
         RemoteError: The service cannot be reached or failed.
         ServiceFailedError: No service could be started.
     """
-    with service(on_status) as url:
+    with service(on_status) as url, client_of(url) as client:
         on_status("speaking")
-        return _post(url, speech, out, avatar_id, portrait, settings or SessionSettings(), seed, normalise, on_progress)
+        return _made(
+            client, speech, out, avatar_id, portrait, settings or SessionSettings(), seed, normalise, on_progress
+        )
 
 
 def presenters_there() -> list[tuple[str, str]]:
@@ -112,12 +133,10 @@ def presenters_there() -> list[tuple[str, str]]:
         InvalidInputError: `LIVEANCHOR_URL` is no address.
         RemoteError: The service does not answer.
     """
-    if not (url := _named_service()):
+    if not (url := named_service()):
         return presenters_here()
-    try:
-        return [(str(one["avatar_id"]), str(one["name"])) for one in ask(url, "GET", "/avatars")["avatars"]]
-    except (LookupError, TypeError) as error:
-        raise RemoteError(url, "no LiveAnchor answers here: its list of presenters cannot be read") from error
+    with client_of(url) as client:
+        return [(one.avatar_id, one.name) for one in client.presenters()]
 
 
 def running_service() -> str:
@@ -127,7 +146,7 @@ def running_service() -> str:
         InvalidInputError: `LIVEANCHOR_URL` is no address.
         RemoteError: There is none.
     """
-    if named := _named_service():
+    if named := named_service():
         return named
     from serve_app.cluster.own import connected, details
     from serve_app.cluster.status import service_url
@@ -141,54 +160,46 @@ def running_service() -> str:
     return found
 
 
-def ask(url: str, method: str, path: str, params: Mapping[str, str] | None = None) -> Any:
-    """Ask a service for something small, and return what its JSON holds.
+@contextmanager
+def client_of(url: str, names: Mapping[str, str] | None = None) -> Iterator[Client]:
+    """A client of a service, with the key of `LIVEANCHOR_API_KEY`; its errors leave the block in the words of the command line.
 
     Args:
         url: Address of the service.
-        method: HTTP method.
-        path: Route, from its slash on.
-        params: What stands behind the question mark.
+        names: What the client's arguments are called here, for messages.
 
     Raises:
-        InvalidInputError: The service refused.
+        InvalidInputError: The service refused, or an argument cannot be.
         RemoteError: The service cannot be reached or failed.
     """
     try:
-        answer = httpx.request(method, f"{url}{path}", params=params, headers=_key(), timeout=CONNECT_S)
-        if answer.is_error:
-            raise _refusal(url, answer)
-        return answer.json()
-    except httpx.HTTPError as error:
+        with Client(url, os.environ.get(KEY_ENV, "")) as client:
+            yield client
+    except BadArgumentError as error:
+        here = {"url": URL_ENV, "api_key": KEY_ENV} | dict(names or {})
+        raise InvalidInputError(here.get(error.param or "", error.param or ""), error.got, error.allowed) from error
+    except RefusedError as error:
+        raise ServiceRefusedError(str(error.problem.get("title", "")), error.message) from error
+    except ClientError as error:
         raise RemoteError(url, _what_failed(error)) from error
-    except ValueError as error:
-        raise RemoteError(url, "no LiveAnchor answers here: its answer is no JSON") from error
 
 
-def _named_service() -> str:
-    """The address in `LIVEANCHOR_URL`; empty without one."""
+def named_service() -> str:
+    """The address in `LIVEANCHOR_URL`; empty without one.
+
+    Raises:
+        InvalidInputError: It is no address.
+    """
     named = os.environ.get(URL_ENV, "").rstrip("/")
     if named and not named.startswith(("http://", "https://")):
         raise InvalidInputError(URL_ENV, named, "an address such as http://127.0.0.1:8000")
     return named
 
 
-def _key() -> dict[str, str]:
-    """The header with the key of `LIVEANCHOR_API_KEY`; none without one.
-
-    Raises:
-        InvalidInputError: It is nothing that a key can be.
-    """
-    key = os.environ.get(KEY_ENV, "").strip()
-    if not (key.isascii() and key.isprintable()):
-        raise InvalidInputError(KEY_ENV, "a text that is no key", "a key as `liveanchor keys create` prints it")
-    return {"Authorization": f"Bearer {key}"} if key else {}
-
-
 @contextmanager
 def service(on_status: OnStatus = lambda text: None) -> Iterator[str]:
     """The address of a LiveAnchor; one that had to be started runs on a cluster of its own and ends with the block."""
-    if named := _named_service():
+    if named := named_service():
         yield named
         return
     from serve_app.cluster.own import connected, details, free_port, private, submit, wait_until_running
@@ -207,8 +218,8 @@ def service(on_status: OnStatus = lambda text: None) -> Iterator[str]:
         yield wait_until_running(cluster, START_S, on_status)
 
 
-def _post(
-    url: str,
+def _made(
+    client: Client,
     speech: Speech,
     out: Path,
     avatar_id: str | None,
@@ -219,92 +230,55 @@ def _post(
     on_progress: OnProgress,
 ) -> int:
     job_id = uuid.uuid4().hex
-    fields = {
-        "avatar_id": avatar_id or "",
-        "fps": f"{settings.fps:g}",
-        "chunk_frames": str(settings.chunk_frames),
-        "seed": str(seed),
-        "normalise": "true" if normalise else "false",
-    } | ({"prompt": speech.text} if speech.audio is None else {})
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
-    timeout = httpx.Timeout(JOB_S, connect=CONNECT_S)
-    try:
-        with ExitStack() as stack:
-            uploads = {
-                name: path for name, path in (("audio", speech.audio), ("portrait", portrait)) if path is not None
-            }
-            parts: Parts = {name: (None, value) for name, value in fields.items()}
-            parts |= {name: (path.name, stack.enter_context(path.open("rb"))) for name, path in uploads.items()}
-            stack.enter_context(_progress(url, job_id, on_progress))
-            client = stack.enter_context(httpx.Client(timeout=timeout))
-            answer, frames = stack.enter_context(_made(client, url, parts, job_id, speech.on_captions))
-            if (kind := answer.headers.get("content-type", "")) != VIDEO:
-                raise RemoteError(url, f"no LiveAnchor answers here: {kind or 'something without a type'}, not {VIDEO}")
-            with part.open("wb") as file:
-                for data in answer.iter_bytes():
-                    file.write(data)
-        part.replace(out)
-    except httpx.HTTPError as error:
-        raise RemoteError(url, _what_failed(error)) from error
-    finally:
-        part.unlink(missing_ok=True)
-    on_progress(frames, frames)
-    return frames
+    with _progress(client, job_id, on_progress):
+        made = client.generate(
+            out,
+            audio=speech.audio,
+            text=speech.text,
+            portrait=portrait,
+            captions=speech.on_captions is not None,
+            job_id=job_id,
+            avatar_id=avatar_id,
+            fps=settings.fps,
+            chunk_frames=settings.chunk_frames,
+            seed=seed,
+            normalise=normalise,
+        )
+    if speech.on_captions is not None:
+        speech.on_captions(made.captions)
+    on_progress(made.frames, made.frames)
+    return made.frames
+
+
+def _what_failed(error: ClientError) -> str:
+    named = bool(os.environ.get(URL_ENV))
+    if isinstance(error, StrangeAnswerError):
+        hint = f"; {URL_ENV} names this address" if named else ""
+        return f"no LiveAnchor answers here (yet): {error.message}{hint}"
+    if not isinstance(error, NoAnswerError):
+        return f"{error.status}: {error.message}"
+    if error.reached:
+        return error.message
+    if named:
+        return (
+            f"nobody answers ({error.message}); start a service with `liveanchor serve`, or correct or unset {URL_ENV}"
+        )
+    return f"the service that Ray reports does not answer ({error.message})"
 
 
 @contextmanager
-def _made(
-    client: httpx.Client, url: str, parts: Parts, job_id: str, on_captions: Callable[[str], None] | None
-) -> Iterator[tuple[httpx.Response, int]]:
-    """The answer that holds the file, and its number of pictures. Captions come with the address of a file, so then it is kept."""
-    headers = {"X-Request-Id": job_id} | _key()
-    if on_captions is None:
-        with client.stream("POST", f"{url}/generate", files=parts, headers=headers) as answer:
-            _check(url, answer)
-            yield answer, int(answer.headers.get("X-Frames", 0))
-        return
-    made = client.post(f"{url}/api/generate", files=parts, headers=headers)
-    _check(url, made)
-    try:
-        facts = made.json()
-        address, frames, captions = f"{url}{facts['url']}", int(facts["frames"]), str(facts["captions"])
-    except (ValueError, LookupError, TypeError) as error:
-        raise RemoteError(url, "no LiveAnchor answers here that makes captions") from error
-    with client.stream("GET", address, headers=_key()) as answer:
-        _check(url, answer)
-        yield answer, frames
-    on_captions(captions)
-
-
-def _check(url: str, answer: httpx.Response) -> None:
-    if answer.is_error:
-        answer.read()
-        raise _refusal(url, answer)
-
-
-def _what_failed(error: httpx.HTTPError) -> str:
-    said = first_line(error, named=True)
-    if not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
-        return said
-    if os.environ.get(URL_ENV):
-        return f"nobody answers ({said}); start a service with `liveanchor serve`, or correct or unset {URL_ENV}"
-    return f"the service that Ray reports does not answer ({said})"
-
-
-@contextmanager
-def _progress(url: str, job_id: str, on_progress: OnProgress) -> Iterator[None]:
+def _progress(client: Client, job_id: str, on_progress: OnProgress) -> Iterator[None]:
     """Ask how far the job is while its file is being waited for."""
     done = threading.Event()
 
     def watch() -> None:
         while not done.wait(POLL_S):
             try:
-                found = httpx.get(f"{url}/jobs/{job_id}", headers=_key(), timeout=CONNECT_S).json()
-                frames, total = int(found["frames_done"]), int(found["frames"])
-            except (httpx.HTTPError, ValueError, KeyError, TypeError):
+                found = client.progress(job_id)
+            except ClientError:
                 continue  # progress is a courtesy: the job itself says when something is wrong
-            if total and not done.is_set():
-                on_progress(frames, total)
+            if found.total and not done.is_set():
+                on_progress(found.done, found.total)
 
     watcher = threading.Thread(target=watch, name="progress", daemon=True)
     watcher.start()
@@ -313,40 +287,3 @@ def _progress(url: str, job_id: str, on_progress: OnProgress) -> Iterator[None]:
     finally:
         done.set()
         watcher.join()
-
-
-def _refusal(url: str, answer: httpx.Response) -> LiveAnchorError:
-    """The service's problem document as one of our errors."""
-    if not answer.headers.get("content-type", "").startswith("application/problem+json"):
-        kind = answer.headers.get("content-type", "").partition(";")[0]
-        said = (
-            " ".join(answer.text[:100].split())
-            if kind == "text/plain"
-            else f"{answer.reason_phrase}, {kind or 'no type'}"
-        )
-        named = f"; {URL_ENV} names this address" if os.environ.get(URL_ENV) else ""
-        return RemoteError(url, f"no LiveAnchor answers here (yet): {answer.status_code}, {said}{named}")
-    problem = answer.json()
-    detail = str(problem.get("detail", ""))
-    if 400 <= answer.status_code < 500:
-        return RefusedError(str(problem.get("title", "")), detail)
-    return RemoteError(url, f"{answer.status_code}: {detail}")
-
-
-class RefusedError(InvalidInputError):
-    """The service refused the input; its own words are the message.
-
-    Args:
-        title: The problem's title.
-        detail: The problem's detail.
-    """
-
-    code = "refused"
-
-    def __init__(self, title: str, detail: str) -> None:
-        super().__init__("request", title, "see the message", detail)
-        self.args = (title, detail)
-
-    def __str__(self) -> str:
-        """The service's own words."""
-        return self.detail

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-LAYERS = ("kernels", "engines", "pipeline", "deployments", "serve_app")
+LAYERS = ("kernels", "engines", "pipeline", "deployments", "liveanchor", "serve_app")
 FREE = ("training", "benchmarks")
 FAMILY_FOLDERS = ("engines", "engines/networks", "pipeline")
 FAMILY_TABLE = "pipeline/families.py"

@@ -60,6 +60,7 @@ def test_a_wrong_import_is_caught() -> None:
     assert violations("pipeline", "import serve_app.cli\nimport kernels") == {"serve_app"}
     assert violations("engines", "import training.export") == {"training"}
     assert violations("deployments", "from tests.support import live") == {"tests"}
+    assert violations("deployments", "import liveanchor.client") == {"liveanchor"}
     assert violations("benchmarks", "def f():\n    from tests.golden.support import warped") == {"tests"}
     assert violations("training", "from benchmarks.core import record") == {"benchmarks"}
     assert violations("benchmarks", "import serve_app, training.phones, testsuite") == set()
