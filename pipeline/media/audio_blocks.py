@@ -73,10 +73,16 @@ def decoded_blocks(file: BinaryIO, parts: list[Part], limits: AudioLimits) -> It
     begun_s = 0.0
     for index, part in enumerate(parts):
         alone = len(parts) == 1 and part.mended is None
-        with opened_container(file if alone else cast(BinaryIO, PartFile(file, part))) as container:
-            for block in _blocks_of(container, limits, begun_s):
-                begun_s += len(block.samples) / block.rate_hz
-                yield index, block
+        try:
+            with opened_container(file if alone else cast(BinaryIO, PartFile(file, part))) as container:
+                for block in _blocks_of(container, limits, begun_s):
+                    begun_s += len(block.samples) / block.rate_hz
+                    yield index, block
+        except (AudioUnreadableError, AudioNoStreamError) as error:
+            if index == 0:
+                raise
+            got = f"{part.end - part.start} bytes behind the end of the sound, at byte {part.start}: {error.got}"
+            raise AudioUnreadableError(got, error.allowed) from error
 
 
 def _blocks_of(container: InputContainer, limits: AudioLimits, begun_s: float) -> Iterator[SoundBlock]:

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final, Literal
 
 from pipeline.media.audio_errors import AudioUnreadableError
+from pipeline.media.file_ends import HEAD, bytes_at, end_of_file, places
 
 MAX_PARTS: Final = 1000
+_LEAST_BYTES: Final = 8
+"""Fewer behind the end of a file, such as the end of a line, are no file."""
 _MAX_CHUNKS: Final = 100_000
 _CHUNKS_BEFORE_FORMAT: Final = 16
 _EXTENSIBLE: Final = b"\xfe\xff"
-_BLOCK: Final = 1 << 20
-_HEAD: Final = 64
 _WHOLE: Final = "one audio file, or several whole ones behind each other"
 _CHUNKED: Final[dict[bytes, Literal["little", "big"]]] = {
     b"RIFF": "little",
@@ -30,26 +31,34 @@ _CHUNKED: Final[dict[bytes, Literal["little", "big"]]] = {
 }
 _WAVE: Final = re.compile(rb"(?:RIFF|RF64|BW64|RIFX)....WAVE(?:fmt |JUNK|bext|ds64|LIST|fact|FLLR)", re.DOTALL)
 _TAGS: Final = (b"TAG", b"APETAGEX", b"ID3", b"LYRICS")
-_PATTERNS: Final[tuple[tuple[bytes, re.Pattern[bytes]], ...]] = (
-    (b"OggS", re.compile(rb"OggS\x00[\x02\x06]")),
-    (b"fLaC", re.compile(rb"fLaC[\x00\x80]\x00\x00\x22")),
-    (b"\x1aE\xdf\xa3", re.compile(rb"\x1aE\xdf\xa3.{1,40}?(?:webm|matroska)", re.DOTALL)),
-    (b"FLV\x01", re.compile(rb"FLV\x01[\x01\x04\x05]\x00\x00\x00\x09\x00\x00\x00\x00")),
-    (b"ID3", re.compile(rb"ID3[\x02-\x04]\x00[\x00-\xf0][\x00-\x7f]{4}[A-Z\x00][A-Z0-9\x00]{2}")),
-    (b".snd", re.compile(rb"\.snd\x00\x00..", re.DOTALL)),
-    (b"caff", re.compile(rb"caff\x00\x01\x00\x00desc")),
-    (b"riff.\x91\xcf\x11", re.compile(rb"riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb")),
-)
-"""How a file of a kind begins, and how the next one is recognised."""
-_PATTERN_OF: Final = dict(_PATTERNS)
+_SOMETHING: Final = re.compile(rb"[^\x00]")
 _ID3: Final = b"ID3"
-_OTHER_KINDS: Final = (
+_ID3_HEAD: Final = re.compile(rb"ID3[\x02-\x04]\x00[\x00-\xf0][\x00-\x7f]{4}[A-Z\x00][A-Z0-9\x00]{2}")
+_BEGINNINGS: Final = (
     _WAVE,
+    _ID3_HEAD,
     re.compile(rb"FORM....AIF[FC](?:COMM|FVER|COMT|NAME|MARK)", re.DOTALL),
-    *(pattern for magic, pattern in _PATTERNS if magic in (b"OggS", b"\x1aE\xdf\xa3", b"FLV\x01", _ID3)),
+    re.compile(rb"RIFF....AVI LIST....hdrl", re.DOTALL),
+    re.compile(rb"OggS\x00[\x02\x06]"),
+    re.compile(rb"fLaC[\x00\x80]\x00\x00\x22"),
+    re.compile(rb"\x1aE\xdf\xa3.{1,40}?(?:webm|matroska)", re.DOTALL),
     re.compile(rb"\0\0\0[\x10-\x80]ftyp(?:iso[m2-9]|mp4[12]|M4[AVB] |qt  |3gp[4-9]|avc1|dash)"),
+    re.compile(rb"FLV\x01[\x01\x04\x05]\x00\x00\x00\x09\x00\x00\x00\x00"),
+    re.compile(rb"\.snd\0\0..(?:\xff{4}|[\0-\x0f]...)\0\0\0[\x01-\x1b]\0[\0-\x02]..\0\0\0[\x01-\x08]", re.DOTALL),
+    re.compile(rb"caff\x00\x01\x00\x00desc"),
+    re.compile(rb"riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb"),
+    re.compile(rb"TTA1[\x01\x02]\0[\x01-\x08]\0[\x08\x10\x18]\0..[\0-\x02]\0", re.DOTALL),
+    re.compile(rb"Creative Voice File\x1a"),
+    re.compile(rb"nut/multimedia container\0"),
+    # the first of a file's blocks: sample 0, bit 11 of its flags set
+    re.compile(
+        rb"wvpk..[\0-\x10]\0[\x02-\x10]\x04.{6}\0{4}.{5}[\x08-\x0f\x18-\x1f\x28-\x2f\x38-\x3f\x88-\x8f\x98-\x9f\xa8-\xaf\xb8-\xbf]",
+        re.DOTALL,
+    ),
+    re.compile(rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11\xa6\xd9"),
+    re.compile(rb"\.RMF\0\0\0[\x10-\x14]\0[\0\x01]"),
 )
-"""How a file of another kind is recognised within the bytes of the one before; FLAC's mark is part of Ogg and Matroska too."""
+"""How files of all kinds begin that say so clearly enough to be found anywhere."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +127,8 @@ def parts_of(file: BinaryIO) -> list[Part]:
         file: A seekable file.
 
     Returns:
-        At least one part, in order; together they cover what can hold sound.
+        At least one part, in order; together they cover what can hold sound. What lies behind the end of a file and is no tag is
+        a part, whether or not a decoder knows it.
 
     Raises:
         AudioUnreadableError: Bytes behind the end of a WAV or AIFF file that are neither another one nor a known tag, or too many
@@ -141,12 +151,12 @@ def _whole_container(file: BinaryIO, start: int) -> tuple[int, bytes] | None:
 
     Valid bits are the upper ones, so all of them can be used; FFmpeg takes such samples for floats, or for shorter ones.
     """
-    head = _at(file, start, 12)
+    head = bytes_at(file, start, 12)
     if head[:4] not in (b"RIFF", b"RF64", b"BW64") or head[8:] != b"WAVE":
         return None
     at = start + 12
     for _ in range(_CHUNKS_BEFORE_FORMAT):
-        chunk = _at(file, at, 28)
+        chunk = bytes_at(file, at, 28)
         if len(chunk) < 28:
             return None
         length = int.from_bytes(chunk[4:8], "little")
@@ -160,43 +170,53 @@ def _whole_container(file: BinaryIO, start: int) -> tuple[int, bytes] | None:
 
 def _next_start(file: BinaryIO, start: int, size: int) -> int:
     """Where the next file begins; the size when there is none."""
-    head = _at(file, start, _HEAD)
+    head = bytes_at(file, start, HEAD)
     if head[:4] in _CHUNKED and head[8:12] in (b"WAVE", b"AIFF", b"AIFC"):
         return _behind_chunks(file, start, size, head)
-    if head[4:8] in (b"ftyp", b"moov", b"styp"):
-        return _next_mp4(file, start, size)
-    following, own = size, None
-    for magic, pattern in _PATTERNS:
-        if head.startswith(magic):
-            own = pattern
-            if magic == b"OggS":
-                following = _next_ogg(file, start, size, pattern)
-            else:
-                found = _find(file, pattern, start + len(magic), size)
-                following = size if found is None else found
-    behind_tag = _behind_tag(head, start) + 1
-    for pattern in _OTHER_KINDS:
-        found = _find(file, pattern, behind_tag, following) if pattern is not own else None
-        following = following if found is None else min(following, found)
-    return following
+    end = end_of_file(file, start, size)
+    if end is not None and end > start:
+        return _behind_tags(file, end, size)
+    return _next_beginning(file, _behind_tag(head, start) + 1, size)
+
+
+def _next_beginning(file: BinaryIO, start: int, size: int) -> int:
+    """Where the first file begins from `start` on, whatever lies before it; the size when there is none."""
+    for pattern in _BEGINNINGS:
+        for found in places(file, pattern, start, size):
+            if pattern is not _ID3_HEAD or _starts_a_file(file, found, size):
+                size = found
+                break
+    return size
+
+
+def _behind_tags(file: BinaryIO, at: int, size: int) -> int:
+    """The size where only zeros, tags or a handful of bytes are left, else where something else begins."""
+    while at + _LEAST_BYTES <= size and not _starts_a_file(file, at, size):
+        left = bytes_at(file, at, HEAD)
+        if left.startswith(b"APETAGEX"):  # its own head, then what the length in it counts
+            at += 32 + int.from_bytes(left[12:16], "little")
+        elif left.startswith(b"TAG"):
+            at += 128
+        else:
+            return size if left.startswith(_TAGS) or _only_zeros(file, at, size) else at
+    return size if at + _LEAST_BYTES > size else at
 
 
 def _behind_tag(head: bytes, at: int) -> int:
     """Where an ID3 tag that begins at `at` ends; `at` where there is none."""
-    if not _PATTERN_OF[_ID3].match(head):
+    if not _ID3_HEAD.match(head):
         return at
     return at + 10 + sum((byte & 0x7F) << (7 * (3 - place)) for place, byte in enumerate(head[6:10]))
 
 
 def _starts_a_file(file: BinaryIO, at: int, size: int) -> bool:
     """Whether a media file begins there; an ID3 tag begins one when sound follows it."""
-    head = _at(file, at, _HEAD)
+    head = bytes_at(file, at, HEAD)
     if head.startswith(_ID3):
         behind = _behind_tag(head, at)
-        rest = _at(file, behind, _HEAD)
+        rest = bytes_at(file, behind, HEAD)
         return at < behind < size and not rest.startswith(_TAGS) and not _only_zeros(file, behind, size)
-    patterns = (*_PATTERN_OF.values(), *_OTHER_KINDS)
-    return any(pattern.match(head) for pattern in patterns)
+    return any(pattern.match(head) for pattern in _BEGINNINGS)
 
 
 def _behind_chunks(file: BinaryIO, start: int, size: int, head: bytes) -> int:
@@ -205,21 +225,20 @@ def _behind_chunks(file: BinaryIO, start: int, size: int, head: bytes) -> int:
     sound = b"SSND" if head[:4] == b"FORM" else b"data"
     at, heard, wide = start + 12, False, 0
     for _ in range(_MAX_CHUNKS):
-        name = _at(file, at, 8)
+        name = bytes_at(file, at, 8)
         if at > start + 12 and (name[:4] in _CHUNKED or _starts_a_file(file, at, size)):
             return at
         if len(name) < 8 or name.startswith(_TAGS):
-            return size
+            return _behind_tags(file, at, size)
         length = int.from_bytes(name[4:], order)
         if name[:4] == b"ds64":
-            wide = int.from_bytes(_at(file, at + 16, 8), "little")
+            wide = int.from_bytes(bytes_at(file, at + 16, 8), "little")
         if name[:4] == sound and not heard:
             heard = True
             if wide and length == 0xFFFFFFFF:
                 length = wide
             if length == 0 or at + 8 + length > size:  # a stream whose writer never knew its length, or a cut file
-                found = _find(file, _WAVE, at + 8, size) if sound == b"data" else None
-                return size if found is None else found
+                return _next_beginning(file, at + 8, size) if sound == b"data" else size
         elif heard and (name[:4] == sound or not _is_chunk(name[:4]) or at + 8 + length > size):
             if _only_zeros(file, at, size):
                 return size
@@ -227,7 +246,7 @@ def _behind_chunks(file: BinaryIO, start: int, size: int, head: bytes) -> int:
         elif at + 8 + length > size:
             return size  # damaged in front of any sound: the decoder says what it thinks of it
         at += 8 + length
-        if length % 2 and (_at(file, at, 1) == b"\0" or not _is_chunk(_at(file, at, 4))):
+        if length % 2 and (bytes_at(file, at, 1) == b"\0" or not _is_chunk(bytes_at(file, at, 4))):
             at += 1
     raise AudioUnreadableError(f"more than {_MAX_CHUNKS} chunks", _WHOLE)
 
@@ -236,59 +255,5 @@ def _is_chunk(name: bytes) -> bool:
     return len(name) == 4 and all(32 <= byte < 127 for byte in name)
 
 
-def _next_mp4(file: BinaryIO, start: int, size: int) -> int:
-    """Walk the boxes up to another file type behind an index."""
-    at, indexed = start, False
-    for _ in range(_MAX_CHUNKS):
-        head = _at(file, at, 16)
-        if len(head) < 8:
-            return size
-        if indexed and (head[4:8] in (b"ftyp", b"moov") or _starts_a_file(file, at, size)):
-            return at
-        length = int.from_bytes(head[:4], "big")
-        if length == 1:
-            length = int.from_bytes(head[8:16], "big")
-        if length < 8:
-            return size
-        indexed = indexed or head[4:8] == b"moov"
-        at += length
-    return size
-
-
-def _next_ogg(file: BinaryIO, start: int, size: int, first_page: re.Pattern[bytes]) -> int:
-    """The next first page of a stream that does not belong to the first pages at the start (one per stream of a file)."""
-    at = start
-    while True:
-        table = _at(file, at + 26, 256)
-        behind = at + 27 + table[0] + sum(table[1 : 1 + table[0]]) if table else size
-        found = _find(file, first_page, at + 4, size)
-        if found is None or found != behind:
-            return size if found is None else found
-        at = found
-
-
-def _find(file: BinaryIO, pattern: re.Pattern[bytes], start: int, size: int) -> int | None:
-    """First place of a pattern of at most `_HEAD` bytes from `start` on and before `size`; a tag without sound is none."""
-    at = start
-    while at < size:
-        block = _at(file, at, _BLOCK + _HEAD)
-        for match in pattern.finditer(block):
-            found = at + match.start()
-            if pattern is not _PATTERN_OF[_ID3] or _starts_a_file(file, found, size):
-                return found if found < size else None
-        at += _BLOCK
-    return None
-
-
 def _only_zeros(file: BinaryIO, at: int, size: int) -> bool:
-    while at < size:
-        block = _at(file, at, _BLOCK)
-        if block.strip(b"\0"):
-            return False
-        at += _BLOCK
-    return True
-
-
-def _at(file: BinaryIO, position: int, count: int) -> bytes:
-    file.seek(position)
-    return file.read(count)
+    return next(places(file, _SOMETHING, at, size), None) is None

@@ -247,6 +247,12 @@ CHAINS = [
     ("au", "pcm_s16be", 16_000, 44_100),
     ("w64", "pcm_s16le", 16_000, 44_100),
     ("ac3", "ac3", 48_000, 44_100),
+    ("tta", "tta", 16_000, 44_100),
+    ("voc", "pcm_s16le", 16_000, 44_100),
+    ("wv", "wavpack", 16_000, 44_100),
+    ("nut", "aac", 44_100, 48_000),
+    ("avi", "pcm_s16le", 16_000, 44_100),
+    ("asf", "libmp3lame", 44_100, 22_050),
 ]
 
 
@@ -281,9 +287,78 @@ def test_files_of_different_kinds_in_one_are_all_heard(first, second):
     assert abs(decode_audio(b"".join(data)).duration_s - 3.0) < 0.25
 
 
-@pytest.mark.parametrize("first", ["wav", "aiff", "mp4"])
-def test_flac_behind_another_kind_is_heard(first):
-    assert abs(decode_audio(KINDS[first]() + KINDS["flac"]()).duration_s - 2.0) < 0.1
+FRAMED = {
+    container: encoded(container, codec, sine(1.0, 44_100), 44_100)
+    for container, codec in [
+        ("mp4", "aac"),
+        ("matroska", "flac"),
+        ("ogg", "flac"),
+        ("flv", "aac"),
+        ("au", "pcm_s16be"),
+        ("caf", "pcm_s16be"),
+        ("w64", "pcm_s16le"),
+        ("tta", "tta"),
+        ("voc", "pcm_s16le"),
+        ("avi", "libmp3lame"),
+        ("asf", "libmp3lame"),
+    ]
+}
+"""Kinds whose own structure tells where they end."""
+STREAMS = {
+    container: encoded(container, codec, sine(1.0, 44_100), 44_100)
+    for container, codec in [
+        ("mp3", "libmp3lame"),
+        ("flac", "flac"),
+        ("adts", "aac"),
+        ("wv", "wavpack"),
+        ("nut", "aac"),
+    ]
+}
+"""Kinds that tell it by the beginning of the next one only."""
+
+
+@pytest.mark.parametrize("first", [*FRAMED, *STREAMS])
+def test_whatever_kind_lies_behind_a_file_is_heard(first):
+    files = FRAMED | STREAMS
+    behind = [kind for kind in files if kind != first and (first in FRAMED or kind not in ("mp3", "adts"))]
+    assert abs(decode_audio(files[first] + b"".join(files[kind] for kind in behind[::2])).duration_s - 1) > 4
+    for second in behind[1::2]:
+        assert abs(decode_audio(files[first] + files[second]).duration_s - 2.0) < 0.15, second
+
+
+@pytest.mark.parametrize("first", FRAMED)
+def test_what_no_format_matches_is_refused_behind_every_kind_that_has_an_end(first):
+    data, rest = FRAMED[first], b"This is no sound. " * 20
+    with pytest.raises(
+        AudioUnreadableError, match=f"{len(rest)} bytes behind the end of the sound, at byte {len(data)}"
+    ):
+        decode_audio(data + rest)
+    for nothing in (bytes(700), b"TAG" + bytes(125), b"\r\n"):
+        assert abs(decode_audio(data + nothing).duration_s - 1.0) < 0.1
+
+
+@pytest.mark.parametrize("first", ["ogg", "matroska"])
+def test_damage_in_the_middle_ends_no_file(first):
+    data = bytearray(
+        encoded(first, "flac", sine(3.0, 44_100) + 0.1 * np.float32(np.random.default_rng(1).normal()), 44_100)
+    )
+    data[len(data) // 2 : len(data) // 2 + 300] = b"\x07" * 300
+    assert [(part.start, part.end) for part in parts_of(io.BytesIO(data))] == [(0, len(data))]
+
+
+def test_a_live_recording_of_unknown_length_ends_where_another_file_begins():
+    data = FRAMED["matroska"]
+    at = data.index(b"\x18\x53\x80\x67") + 4
+    live = data[:at] + b"\x01" + b"\xff" * 7 + data[at + 8 :]
+    assert abs(decode_audio(live + STREAMS["adts"] + live).duration_s - 3.0) < 0.15
+
+
+def test_an_id3_cover_that_holds_a_file_is_no_sound():
+    """Tags are stepped over, whatever their pictures look like."""
+    cover = b"\0image/jpeg\0\x03\0" + FRAMED["caf"] + KINDS["wav"]()
+    frame = b"APIC" + len(cover).to_bytes(4, "big") + b"\0\0" + cover
+    size = bytes(len(frame) >> shift & 0x7F for shift in (21, 14, 7, 0))
+    assert abs(decode_audio(b"ID3\x03\0\0" + size + frame + STREAMS["mp3"]).duration_s - 1.0) < 0.1
 
 
 @pytest.mark.parametrize("first", ["wav", "mp3", "aiff", "mp4"])
