@@ -26,7 +26,8 @@ MAX_RETRY_S = 600.0
 PROBE_S = 5.0
 RELAY: Final = ""
 """Stands for our own address where a TURN server is asked: its answer does not depend on one."""
-_FAULTS: Final = (OSError, stun.TransactionError, TimeoutError, LookupError, ValueError)
+FAULTS: Final = (OSError, stun.TransactionError, TimeoutError, LookupError, ValueError)
+"""What asking a helper may raise."""
 
 
 @dataclass
@@ -121,18 +122,11 @@ class Helpers:
         self, server: HelperUrl, component: int, make_protocol: Callable[[], ice.StunProtocol]
     ) -> Gathered:
         return await ice.relayed_candidate(
-            component=component, hide_related_address=False, protocol_factory=make_protocol, **await self._turn(server)
+            component=component,
+            hide_related_address=False,
+            protocol_factory=make_protocol,
+            **await _turn(server, self._names),
         )
-
-    async def _turn(self, server: HelperUrl) -> dict[str, Any]:
-        address = await self._names.address(server.host)  # of a TLS server the name is kept: its certificate holds it
-        return {
-            "turn_server": (server.host if server.tls else address, server.port),
-            "turn_username": server.username,
-            "turn_password": server.credential,
-            "turn_ssl": server.tls,
-            "turn_transport": server.transport,
-        }
 
     def _result(self, task: asyncio.Task[Gathered], key: tuple[HelperUrl, str]) -> Gathered | None:
         if not task.cancelled() and task.exception() is None:
@@ -164,8 +158,8 @@ class Helpers:
     async def _probe(self, server: HelperUrl) -> None:
         try:
             async with asyncio.timeout(PROBE_S):
-                found = await self._gathered(server)
-        except _FAULTS:
+                found = await candidates_from(server, self._names)
+        except FAULTS:
             return
         answered = {candidate.related_address for candidate in found if candidate.type == "srflx"}
         answered |= {RELAY for candidate in found if candidate.type == "relay"}
@@ -173,14 +167,35 @@ class Helpers:
             if self._silent.pop((server, str(address)), None) is not None:
                 self._log.info("ice_server_answers_again", url=server.url, address=address)
 
-    async def _gathered(self, server: HelperUrl) -> list[Candidate]:
-        if server.kind == "stun":
-            told: dict[str, Any] = {"stun_server": (await self._names.address(server.host), server.port)}
-        else:
-            told = await self._turn(server)
-        connection = ice.Connection(ice_controlling=False, **told)
-        try:
-            await connection.gather_candidates()
-            return connection.local_candidates
-        finally:
-            await connection.close()
+
+async def candidates_from(server: HelperUrl, names: Names) -> list[Candidate]:
+    """Ask one server by a connection of its own, and return what became known: our own addresses, and of it `srflx` or `relay`.
+
+    Args:
+        server: The server.
+        names: Turns its name into an address.
+
+    Raises:
+        OSError: It cannot be reached, or its name leads nowhere.
+    """
+    if server.kind == "stun":
+        told: dict[str, Any] = {"stun_server": (await names.address(server.host), server.port)}
+    else:
+        told = await _turn(server, names)
+    connection = ice.Connection(ice_controlling=False, **told)
+    try:
+        await connection.gather_candidates()
+        return connection.local_candidates
+    finally:
+        await connection.close()
+
+
+async def _turn(server: HelperUrl, names: Names) -> dict[str, Any]:
+    address = await names.address(server.host)  # of a TLS server the name is kept: its certificate holds it
+    return {
+        "turn_server": (server.host if server.tls else address, server.port),
+        "turn_username": server.username,
+        "turn_password": server.credential,
+        "turn_ssl": server.tls,
+        "turn_transport": server.transport,
+    }

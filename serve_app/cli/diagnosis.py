@@ -6,37 +6,13 @@ import os
 import platform
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
-from typing import Literal
 
 from engines.weights.home import FACE_DIR_ENV, face_weights_dir, liveanchor_home
 from kernels.errors import InvalidInputError
 from pipeline.families import family_modules, find_family
-
-Level = Literal["ok", "optional", "missing"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A line of the diagnosis.
-
-    Attributes:
-        name: What was looked at.
-        level: `ok`, `optional` (works without it, less is possible), or `missing` (something a user will want fails).
-        found: What is here.
-        advice: What to do about it; empty when all is well.
-    """
-
-    name: str
-    level: Level
-    found: str
-    advice: str = ""
-
-    def to_json(self) -> dict[str, str]:
-        """As plain values."""
-        return asdict(self)
+from serve_app.cli.finding import Finding
 
 
 def _python() -> Finding:

@@ -18,7 +18,7 @@ from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.avatars.store import AvatarSummary
 from pipeline.config import SessionSettings
 from serve_app.cli.app import app, main
-from serve_app.cli.diagnosis import Finding
+from serve_app.cli.finding import Finding
 from tests.support.media_samples import talking_canvases, video_of
 from tests.support.paths import ROOT
 

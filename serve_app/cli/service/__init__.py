@@ -1,0 +1,1 @@
+"""What `liveanchor doctor --url` looks at in a running service, from outside."""
