@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import structlog
-from aiortc import RTCConfiguration, RTCPeerConnection, RTCRtpSender, RTCRtpTransceiver, RTCSessionDescription
+from aiortc import RTCConfiguration, RTCPeerConnection, RTCRtpTransceiver, RTCSessionDescription
 from aiortc.exceptions import InvalidAccessError, InvalidStateError, OperationError
 from aiortc.sdp import candidate_from_sdp
 
@@ -22,12 +22,11 @@ from pipeline.webrtc.event_channel import LABEL, EventChannel
 from pipeline.webrtc.h264_formats import H264Format
 from pipeline.webrtc.helpers import Helpers
 from pipeline.webrtc.hub import LiveHub
+from pipeline.webrtc.hub_sender import HubSender, sent_codecs
 from pipeline.webrtc.offer_text import MAX_CANDIDATES, usable_candidate
-from pipeline.webrtc.packets import EncodedUnit, MediaKind
-from pipeline.webrtc.peer_stats import PeerStats, SendLags, SendRate
-from pipeline.webrtc.rtc_patches import SenderEvents, SenderHook
+from pipeline.webrtc.packets import MediaKind
+from pipeline.webrtc.peer_stats import PeerStats
 from pipeline.webrtc.sdp import OfferedMedia, TrickledCandidate
-from pipeline.webrtc.tracks import PacketTrack
 from pipeline.webrtc.voice_receiver import VoiceReceiver
 
 MICROPHONE_TICK_S = 0.04
@@ -39,7 +38,6 @@ AIORTC_FAULTS: Final = (
     ConnectionError, InvalidAccessError, InvalidStateError,
 )  # fmt: skip
 """What aiortc raises over descriptions that it did not expect."""
-MIME: dict[MediaKind, str] = {"video": "video/h264", "audio": "audio/opus"}
 
 
 class LivePeer:
@@ -87,16 +85,12 @@ class LivePeer:
         self._events = EventChannel(on_message)
         self._unlisten: Callable[[], None] = lambda: None
         self._ours: list[RTCRtpTransceiver] = []
-        self._tracks: dict[MediaKind, PacketTrack] = {}
-        self._hooks: dict[MediaKind, SenderHook] = {}
-        self._sent = SendRate(clock)
-        self._lags = SendLags(clock)
+        self._sender = HubSender(hub, clock)
         self._microphone: VoiceReceiver | None = None
         if microphone and on_microphone is not None:
             self._microphone = VoiceReceiver(on_microphone, clock)
         self._answered_at: float | None = None
         self._connected_after_s: float | None = None
-        self._first_picture_after_s: float | None = None
         self._closing: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._ended = False
@@ -161,30 +155,8 @@ class LivePeer:
 
     def stats(self) -> PeerStats:
         """What was sent and lost so far."""
-        fps, kbps = self._sent.rates()
-        track = self._tracks.get("video")
-        queue = track.queue if track is not None else None
-        hook = self._hooks.get("video")
-        counts = hook.counts if hook is not None else rtc_patches.SenderCounts()
-        return PeerStats(
-            state=self.state,
-            fps_out=fps,
-            bitrate_kbps=kbps,
-            packets_lost=counts.packets_lost,
-            fraction_lost=counts.fraction_lost,
-            jitter_ms=counts.jitter_ms,
-            round_trip_ms=counts.round_trip_ms,
-            nacked_packets=counts.nacked_packets,
-            key_requests=counts.key_requests,
-            estimate_kbps=counts.estimate_bps / 1000 if counts.estimate_bps is not None else None,
-            queue_depth=len(queue) if queue is not None else 0,
-            queue_overflows=queue.overflows if queue is not None else 0,
-            units_dropped=queue.dropped if queue is not None else 0,
-            connected_after_s=self._connected_after_s,
-            first_picture_after_s=self._first_picture_after_s,
-            microphone=self._microphone.stats if self._microphone is not None else None,
-            send_offset_ms=self._lags.offset_ms(),
-        )
+        microphone = self._microphone.stats if self._microphone is not None else None
+        return self._sender.stats(self.state, self._connected_after_s, self._first_picture_after_s(), microphone)
 
     async def _negotiate(self, offered: OfferedMedia) -> str:
         takes_voice = offered.sends_audio and self._microphone is not None
@@ -224,32 +196,14 @@ class LivePeer:
     def _add(self, kind: MediaKind, direction: str, sends: bool) -> None:
         transceiver = self._pc.addTransceiver(kind, direction=direction)
         self._ours.append(transceiver)
-        known = RTCRtpSender.getCapabilities(kind).codecs
-        transceiver.setCodecPreferences(
-            [codec for codec in known if codec.mimeType.lower() in (MIME[kind], f"{kind}/rtx")]
-        )
+        transceiver.setCodecPreferences(sent_codecs(kind))
         if sends:
-            track = PacketTrack(kind, self._hub)
-            transceiver.sender.replaceTrack(track)
-            self._tracks[kind] = track
-            voice = SenderEvents(sent=lambda unit: self._lags.add("audio", unit.timestamp))
-            events = self._video_events() if kind == "video" else voice
-            self._hooks[kind] = SenderHook(transceiver.sender, self._hub.epoch_ntp, events, self._clock)
+            self._sender.attach(kind, transceiver)
 
-    def _video_events(self) -> SenderEvents:
-        def sent(unit: EncodedUnit) -> None:
-            self._sent.add(unit.size)
-            self._lags.add("video", unit.timestamp)
-            if self._first_picture_after_s is None and self._answered_at is not None:
-                connected_at = self._answered_at + (self._connected_after_s or 0.0)
-                self._first_picture_after_s = self._clock() - connected_at
-
-        return SenderEvents(
-            key_wanted=self._hub.request_key,
-            estimate=lambda bits_per_second: self._hub.on_estimate(self, bits_per_second),
-            loss=lambda fraction: self._hub.on_loss(self, fraction),
-            sent=sent,
-        )
+    def _first_picture_after_s(self) -> float | None:
+        if (sent_at := self._sender.first_picture_at) is None or self._answered_at is None:
+            return None
+        return sent_at - self._answered_at - (self._connected_after_s or 0.0)
 
     def _settle(self, transceiver: RTCRtpTransceiver, h264: H264Format) -> None:
         """After the offer is in: its H.264 format, our microphone; a camera or a second voice is turned off, not drained."""
@@ -328,9 +282,7 @@ class LivePeer:
     async def _free(self) -> None:
         self._cancel_timers()
         self._unlisten()
-        for track in self._tracks.values():
-            track.stop()
-        self._hub.forget(self)
+        self._sender.stop()
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._pc.close()

@@ -152,7 +152,7 @@ def test_a_storm_of_retransmission_requests_is_answered_up_to_a_limit() -> None:
             asked.append(sequence)
 
         sender._retransmit = retransmit
-        peer._hooks["video"]._resent = FloodGate(*rtc_patches.RESENT_PACKETS, ManualClock(10.0))
+        peer._sender.hooks["video"]._resent = FloodGate(*rtc_patches.RESENT_PACKETS, ManualClock(10.0))
         storm = RtcpRtpfbPacket(fmt=1, ssrc=1, media_ssrc=sender._ssrc, lost=list(range(100)))
         for _ in range(200):
             await sender._handle_rtcp_packet(storm)

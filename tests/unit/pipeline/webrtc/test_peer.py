@@ -71,7 +71,7 @@ def test_picture_and_voice_share_one_clock() -> None:
         await until(lambda: min(len(reports) for reports in client.reports.values()) >= 2)
         zero = {}
         for kind, clock_hz in (("video", 90_000), ("audio", 48_000)):
-            hook = peer._hooks[kind]  # type: ignore[index]
+            hook = peer._sender.hooks[kind]  # type: ignore[index]
             origin = hook._origin
             assert origin is not None
             places = [(ntp, ((rtp - origin + 2**31) & 0xFFFFFFFF) - 2**31) for ntp, rtp in client.reports[kind]]
@@ -149,7 +149,7 @@ def test_a_request_for_a_key_frame_is_answered_by_the_next_picture(how: str) -> 
         peer = await connected(hub, client)
         await until(lambda: len(client.pictures) > 10)
         watch.asked_at.clear()
-        receiver, sender = client.video_receiver, peer._hooks["video"].sender
+        receiver, sender = client.video_receiver, peer._sender.hooks["video"].sender
         if how == "pli":
             await receiver._send_rtcp_pli(sender._ssrc)
         else:
@@ -171,7 +171,7 @@ def test_an_estimate_of_the_network_moves_the_bit_rate_and_leaves_with_its_viewe
         client.video_receiver._RTCRtpReceiver__remote_bitrate_estimator = (
             None  # its own estimates would come in between
         )
-        fci = pack_remb_fci(1_300_000, [peer._hooks["video"].sender._ssrc])
+        fci = pack_remb_fci(1_300_000, [peer._sender.hooks["video"].sender._ssrc])
         await client.video_receiver._send_rtcp(RtcpPsfbPacket(fmt=RTCP_PSFB_APP, ssrc=1, media_ssrc=0, fci=fci))
         await until(lambda: hub.stats().bitrate_kbps == 1250)
         assert peer.stats().estimate_kbps == pytest.approx(1300, rel=0.01)
