@@ -14,6 +14,7 @@ from engines.runtimes.choice import RuntimeKind
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.families import DEFAULT_FAMILY, family_modules
 from pipeline.live.settings import LiveSettings, RtcSettings
+from pipeline.publish.settings import PublishSettings
 from pipeline.voices.settings import VoiceSettings
 
 
@@ -120,6 +121,7 @@ class SessionHostSettings(Settings):
     session: SessionSettings = SessionSettings()
     live: LiveSettings = LiveSettings()
     rtc: RtcSettings = RtcSettings()
+    publish: PublishSettings = PublishSettings()
     encoder: EncoderSettings = EncoderSettings()
     deadlines: DeadlineSettings = DeadlineSettings()
     limits: LimitSettings = LimitSettings()

@@ -22,11 +22,14 @@ from deployments.host.live_commands import (
     Interrupt,
     LiveCommand,
     OpenAudio,
+    Publish,
     PushAudio,
+    ReadPublications,
     ReadStats,
     RemoveViewer,
     Speak,
     SpeakText,
+    Unpublish,
 )
 from deployments.host.live_errors import AudioInUseError, IceRestartError, SessionEndedError, WrongDriveError
 from deployments.host.live_session_stats import first_frame_ms, session_stats
@@ -36,6 +39,7 @@ from pipeline.live.session import LiveSession
 from pipeline.live.text_speaker import TextSpeaker
 from pipeline.media.audio_container import AudioLimits
 from pipeline.media.audio_in import decode_audio
+from pipeline.publish.publications import Publications
 from pipeline.types import SAMPLE_RATE_HZ
 from pipeline.voices.errors import VoiceError
 from pipeline.voices.voice import Voice
@@ -54,6 +58,7 @@ class HostedSession:
         hub: Encodes pictures and voice for all of the session's clients.
         peer: The client's connection.
         viewers: Connections of clients that only watch.
+        publications: Ingests that the session is sent to.
         log: The session's events.
         speech: Bounds on a file that is to be spoken.
         voice: Speaks text.
@@ -70,6 +75,7 @@ class HostedSession:
         hub: LiveHub,
         peer: LivePeer,
         viewers: Viewers,
+        publications: Publications,
         log: EventLog,
         speech: AudioLimits,
         voice: Voice,
@@ -79,6 +85,7 @@ class HostedSession:
         self.hub = hub
         self.peer = peer
         self.viewers = viewers
+        self.publications = publications
         self.log = log
         self._speech = speech
         self._voice = voice
@@ -109,6 +116,7 @@ class HostedSession:
             parts.push_async_callback(self.hub.close)
             parts.push_async_callback(self.peer.close)
             parts.push_async_callback(self.viewers.close)
+            parts.push_async_callback(self.publications.close)
             parts.push_async_callback(self._texts.close)
 
     def stats(self) -> dict[str, Any]:
@@ -154,6 +162,12 @@ class HostedSession:
             case AddViewerCandidates(viewer_id=viewer_id):
                 candidates = _trickled(command.candidates, self.viewers.offer_of(viewer_id))
                 await self.viewers.add_candidates(viewer_id, candidates)
+            case Publish():
+                return await self.publications.add(command.target)
+            case Unpublish():
+                await self.publications.remove(command.publication_id)
+            case ReadPublications():
+                return self.publications.stats()
             case _:  # while the service is changed, another version may ask
                 raise InvalidInputError("command", type(command).__name__, "a command of this version")
         return None

@@ -7,6 +7,7 @@ from typing import Any
 
 from deployments.host.token_pool import Lease
 from pipeline.live.contracts import Drive
+from pipeline.publish.target import PublishTarget
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class LiveOffer:
         echo: Whether the voice goes back with the picture.
         seed: Head motion and blinks are a function of it.
         last_try: Whether the caller asks no other host when there is no room.
+        publish: Ingests that the session is sent to from the start.
         lease: Tokens that the session holds, and the set of stages that serves it; None outside a cluster.
     """
 
@@ -33,6 +35,7 @@ class LiveOffer:
     echo: bool
     seed: int = 0
     last_try: bool = True
+    publish: tuple[PublishTarget, ...] = ()
     lease: Lease | None = None
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from deployments.host.command import Answer, Command
 from deployments.host.live_calls import Interrupted, Spoken, ViewerAnswer
 from kernels.arrays import F32
+from pipeline.publish.publication import PublicationStats
+from pipeline.publish.target import PublishTarget
 
 
 @dataclass(frozen=True)
@@ -138,3 +140,32 @@ class AddViewerCandidates(LiveCommand[None]):
 
     viewer_id: str
     candidates: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Publish(LiveCommand[PublicationStats]):
+    """Send the session to an ingest as well. The answer comes when the first attempt has ended, or after 8 s.
+
+    Raises TooManyPublicationsError, UrlRefusedError, IngestRefusedError.
+
+    Attributes:
+        target: The ingest.
+    """
+
+    target: PublishTarget
+
+
+@dataclass(frozen=True)
+class Unpublish(LiveCommand[None]):
+    """Send the session to an ingest no longer; one that is gone already is no error.
+
+    Attributes:
+        publication_id: Id of the publication, from `PublicationStats`.
+    """
+
+    publication_id: str
+
+
+@dataclass(frozen=True)
+class ReadPublications(LiveCommand[list[PublicationStats]]):
+    """Tell to which ingests the session goes, and how."""

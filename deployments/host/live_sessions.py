@@ -20,6 +20,7 @@ from deployments.host.live_commands import LiveCommand
 from deployments.host.live_errors import SessionEndedError, SessionNotFoundError
 from deployments.host.session_setup import set_up
 from kernels.errors import LiveAnchorError
+from pipeline.fetch.fetcher import Fetcher
 from pipeline.live.contracts import Drive, EndReason
 from pipeline.live.idle_loop import IdleLoops
 from pipeline.stages import Stages
@@ -72,6 +73,7 @@ class LiveSessions:
         self._reasons: dict[str, str] = {}
         self._first_frames: deque[float] = deque(maxlen=KEPT_FIRST_FRAMES)
         self._helpers = Helpers(settings.rtc, clock=clock)
+        self._fetcher = Fetcher(settings.publish)
         self._log = structlog.get_logger("liveanchor.live")
         self.headroom = Headroom(
             settings.live.max_sessions,
@@ -119,6 +121,7 @@ class LiveSessions:
                 self.headroom,
                 self._helpers,
                 self._voice,
+                self._fetcher,
             )
             self._beginning.add(offer.session_id)
             announced = asyncio.create_task(self._announce(offer.session_id))  # takes as long as half an answer
@@ -128,6 +131,8 @@ class LiveSessions:
                 await asyncio.gather(announced, return_exceptions=True)
                 raise
             await announced
+            for target in offer.publish:
+                entry.publications.begin(target)
         except BaseException:
             try:
                 if entry is not None:

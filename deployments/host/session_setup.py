@@ -7,11 +7,17 @@ from deployments.host.event_log import EventLog
 from deployments.host.headroom import Headroom
 from deployments.host.hosted_session import HostedSession
 from deployments.host.live_calls import LiveOffer
+from pipeline.fetch.fetcher import Fetcher
 from pipeline.live.contracts import Drive, EndReason, LiveEvent, VideoTick, VoiceTick
 from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.loop_clock import MonotonicClock
 from pipeline.live.session import LiveSession
 from pipeline.media.audio_container import AudioLimits
+from pipeline.publish.connection import WhipConnection
+from pipeline.publish.publications import Publications
+from pipeline.publish.target import PublishTarget
+from pipeline.publish.whip_endpoint import WhipEndpoint
+from pipeline.publish.whip_peer import WhipPeer
 from pipeline.session.behaviour import behaviour_of
 from pipeline.stage_meter import StageMeter
 from pipeline.stages import Stages
@@ -50,6 +56,7 @@ def set_up(
     headroom: Headroom,
     helpers: Helpers,
     voice: Voice,
+    fetcher: Fetcher,
 ) -> HostedSession:
     """Put a session together; nothing of it runs yet.
 
@@ -62,6 +69,7 @@ def set_up(
         headroom: Told what the session costs, and when its client has come.
         helpers: STUN and TURN servers of this process.
         voice: Speaks text.
+        fetcher: Talks to ingests, and keeps addresses out that may not be asked.
     """
     avatar, canvas = face
     live, session_id = settings.live, offer.session_id
@@ -106,6 +114,12 @@ def set_up(
         behaviour_of(avatar),
     )
     viewers = Viewers(hub, settings.rtc, connect_timeout_s=live.connect_timeout_s, helpers=helpers)
+
+    def connect(target: PublishTarget) -> WhipConnection:
+        peer = WhipPeer(hub, settings.rtc, helpers)
+        return WhipConnection(WhipEndpoint(fetcher, target), peer, live.connect_timeout_s)
+
+    publications = Publications(settings.publish, connect, clock, session.complain)
     speech = AudioLimits(live.max_queued_speech_s, settings.limits.max_upload_bytes)
-    hosted = HostedSession(offer, session, hub, peer, viewers, log, speech, voice)
+    hosted = HostedSession(offer, session, hub, peer, viewers, publications, log, speech, voice)
     return hosted

@@ -111,7 +111,7 @@ class Fetcher:
                     if method != "GET" or answer.status_code not in _REDIRECTS:
                         yield answer
                         return
-                    target = self._next(target, answer, field)
+                    target = self._next(target, answer.headers.get("location", ""), field)
                 finally:
                     await answer.aclose()
         raise UrlUnreachableError(field, "an address with too many redirects", "the address of the file itself")
@@ -145,9 +145,22 @@ class Fetcher:
             extensions={"sni_hostname": name},
         )
 
-    def _next(self, url: httpx.URL, answer: httpx.Response, field: str) -> httpx.URL:
+    def redirected(self, url: str, location: str, field: str) -> str:
+        """The address that a `Location` means, for requests whose redirects `open` does not follow.
+
+        Args:
+            url: What was asked.
+            location: The header, which may be relative.
+            field: Name of the field that the address came in, for errors.
+
+        Raises:
+            UrlRefusedError: It is not fetched.
+        """
+        return str(self._next(httpx.URL(url), location, field))
+
+    def _next(self, url: httpx.URL, location: str, field: str) -> httpx.URL:
         try:
-            target = url.join(answer.headers.get("location", ""))
+            target = url.join(location)
         except (httpx.InvalidURL, ValueError) as error:
             raise UrlRefusedError(field, "a redirect that cannot be read", URL_ALLOWED) from error
         if url.scheme == "https" and target.scheme != "https":

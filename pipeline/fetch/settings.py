@@ -11,7 +11,7 @@ from pipeline.fetch.addresses import networks_of
 class FetchSettings(Settings):
     """What may be fetched for callers who name an address in place of a file."""
 
-    enabled: bool = Field(True, description="Take `audio_url`; else it is refused.")
+    enabled: bool = Field(True, description="Take addresses that callers name; else they are refused.")
     timeout_s: float = Field(60.0, gt=0, le=3600, description="Longest time for one file, redirects included.")
     max_redirects: int = Field(
         3, ge=0, le=10, description="Redirects that are followed; each is checked like the first address."

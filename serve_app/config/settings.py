@@ -35,6 +35,7 @@ from pipeline.families import find_family
 from pipeline.family import ALL_STAGES
 from pipeline.fetch.settings import FetchSettings
 from pipeline.live.settings import LiveSettings, RtcSettings
+from pipeline.publish.settings import PublishSettings
 from pipeline.voices.settings import VoiceSettings
 from serve_app.access.settings import KeySettings, QuotaSettings
 from serve_app.config.errors import ENV_PREFIX, NESTED, misspelt_variable, no_yaml, refusal
@@ -119,6 +120,7 @@ class AppConfig(BaseSettings):
     encoder: EncoderSettings = EncoderSettings()
     live: LiveSettings = LiveSettings()
     rtc: RtcSettings = RtcSettings()
+    publish: PublishSettings = PublishSettings()
     voices: VoiceSettings = VoiceSettings()
     limits: LimitSettings = LimitSettings()
     stores: StoreSettings = StoreSettings()
@@ -199,6 +201,7 @@ class AppConfig(BaseSettings):
             session=self.session,
             live=self.live,
             rtc=self.rtc,
+            publish=self.publish,
             encoder=self.encoder,
             deadlines=self.deadlines,
             limits=self.limits,
@@ -212,6 +215,7 @@ class AppConfig(BaseSettings):
             session=self.session,
             live=self.live,
             rtc=self.rtc,
+            publish=self.publish,
             limits=self.limits,
             stores=self.stores,
             jobs=self.jobs,

@@ -11,6 +11,7 @@ from pipeline.config import SessionSettings, Settings
 from pipeline.families import DEFAULT_FAMILY
 from pipeline.fetch.settings import FetchSettings
 from pipeline.live.settings import LiveSettings, RtcSettings
+from pipeline.publish.settings import PublishSettings
 from serve_app.access.settings import KeySettings, QuotaSettings
 from serve_app.http.body.pieces import BodyLimits
 
@@ -30,6 +31,7 @@ class ApiSettings(Settings):
     session: SessionSettings = SessionSettings()
     live: LiveSettings = LiveSettings()
     rtc: RtcSettings = RtcSettings()
+    publish: PublishSettings = PublishSettings()
     limits: LimitSettings = LimitSettings()
     stores: StoreSettings = StoreSettings()
     jobs: VideoJobSettings = VideoJobSettings()

@@ -27,11 +27,14 @@ from deployments.host.live_commands import (
     Interrupt,
     LiveCommand,
     OpenAudio,
+    Publish,
     PushAudio,
+    ReadPublications,
     ReadStats,
     RemoveViewer,
     Speak,
     SpeakText,
+    Unpublish,
 )
 from deployments.host.live_errors import (
     AudioInUseError,
@@ -45,6 +48,7 @@ from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.live.contracts import Drive
 from pipeline.media.audio_in import decode_audio
+from pipeline.publish.publication import PublicationState, PublicationStats
 from pipeline.webrtc.errors import UnknownViewerError
 
 
@@ -60,6 +64,7 @@ class FakeSession:
     epoch: int = 0
     token: str = ""
     viewers: set[str] = field(default_factory=set)
+    publications: dict[str, PublicationStats] = field(default_factory=dict)
     events: list[NumberedEvent] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -89,6 +94,7 @@ class FakeLiveHost:
         self.refused = 0
         self.failure: LiveAnchorError | None = None
         self.text_failure: LiveAnchorError | None = None
+        self.publish_failure: LiveAnchorError | None = None
 
     async def offer(self, offer: LiveOffer) -> LiveAnswer:
         if self.failure is not None:
@@ -132,6 +138,12 @@ class FakeLiveHost:
             case AddViewerCandidates():
                 if command.viewer_id not in session.viewers:
                     raise UnknownViewerError(command.viewer_id)
+            case Publish():
+                return self._publish(session, command)
+            case Unpublish():
+                session.publications.pop(command.publication_id, None)
+            case ReadPublications():
+                return list(session.publications.values())
             case _:
                 raise AssertionError(command)
         return None
@@ -182,6 +194,14 @@ class FakeLiveHost:
             raise self.text_failure
         session.texts.append(text)
         return Spoken(f"t{len(session.texts)}", None, sum(session.utterances))
+
+    def _publish(self, session: FakeSession, command: Publish) -> PublicationStats:
+        if self.publish_failure is not None:
+            raise self.publish_failure
+        name = f"p{len(session.publications)}"
+        stats = PublicationStats(name, command.target.shown, PublicationState.LIVE, 1, "", 0.5, None)
+        session.publications[name] = stats
+        return stats
 
     def _open_audio(self, session: FakeSession) -> str:
         self._check_drive(session)

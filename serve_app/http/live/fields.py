@@ -11,6 +11,7 @@ from starlette.requests import Request
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import Drive
 from pipeline.numbers import whole_number
+from pipeline.publish.target import PublishTarget
 from pipeline.webrtc.sdp import TrickledCandidate, read_fragment
 from serve_app.http.body.json_body import parse_json
 from serve_app.http.body.pieces import JSON, FormShape, RawForm, content_type, read_whole, refuse_query
@@ -24,6 +25,7 @@ from serve_app.http.files.fields import (
     seed_field,
     text_field,
 )
+from serve_app.http.live.targets import TARGET_SCHEMA, targets_field
 from serve_app.http.problems.errors import BodyMalformedError, MissingFieldError, UnsupportedBodyError
 from serve_app.http.settings import ApiSettings
 
@@ -33,7 +35,7 @@ MAX_SIGNALLING_BYTES: Final = 256 * 1024
 """Bytes that an offer or a list of candidates may have; an offer of a browser has 3 to 10 kB."""
 MAX_CANDIDATES: Final = 64
 LIVE_FPS: Final = (25, 50)
-OFFER_SHAPE: Final = FormShape((), ("sdp", "type", "avatar_id", "fps", "drive", "echo", "seed"))
+OFFER_SHAPE: Final = FormShape((), ("sdp", "type", "avatar_id", "fps", "drive", "echo", "seed", "publish"))
 _CANDIDATES_SHAPE: Final = FormShape((), ("candidates",))
 _CANDIDATE_KEYS: Final = {
     "candidate": "candidate",
@@ -57,6 +59,7 @@ class OfferForm:
     drive: Drive
     echo: bool
     seed: int
+    publish: tuple[PublishTarget, ...]
 
 
 async def read_small(request: Request, settings: ApiSettings, hold: Hold) -> bytes:
@@ -105,6 +108,7 @@ def offer_form(form: RawForm, settings: ApiSettings) -> OfferForm:
         drive=Drive(drive),
         echo=flag_field(form, "echo", True),
         seed=seed,
+        publish=targets_field(form, settings),
     )
 
 
@@ -214,7 +218,7 @@ def candidates_body() -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def offer_body() -> dict[str, Any]:
+def offer_body(settings: ApiSettings) -> dict[str, Any]:
     """Describe the body of the offer, for `openapi_extra=`."""
     schema = {
         "type": "object",
@@ -236,6 +240,13 @@ def offer_body() -> dict[str, Any]:
             },
             "echo": {"type": "boolean", "default": True, "description": "The voice goes back with the picture."},
             "seed": SEED_SCHEMA,
+            "publish": {
+                "type": "array",
+                "maxItems": settings.publish.max_publications,
+                "items": TARGET_SCHEMA,
+                "description": "WHIP ingests that the session is sent to from the start; how that goes, "
+                "`GET /stream/webrtc/{session_id}/publish` tells.",
+            },
         },
     }
     example = {"sdp": "v=0...", "type": "offer", "drive": "mic", "fps": 25, "echo": True}

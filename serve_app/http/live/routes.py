@@ -36,6 +36,7 @@ _NEXT: Final = (
     ),
     ("interrupt", "interrupt_stream_webrtc__session_id__interrupt_post", "Stop speaking."),
     ("events", "events_stream_webrtc__session_id__events_get", "What happens in the session."),
+    ("publish", "publish_stream_webrtc__session_id__publish_post", "Send it to a WHIP ingest as well."),
     ("watch", "view_stream_whep__session_id__post", "One more viewer (WHEP)."),
     ("end", "delete_stream_webrtc__session_id__delete", "End it."),
 )
@@ -161,7 +162,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         "/offer",
         summary="Begin a live session",
         responses=_links() | problems(400, 404, 406, 408, "avatar_bundle_schema", 413, 415, 422, 500, 503),
-        openapi_extra=offer_body(),
+        openapi_extra=offer_body(settings),
     )
     async def offer(request: Request, response: Response) -> OfferAnswer:
         """Begins a session in which voice and video flow both ways: H.264 and Opus come back over the answer's transport.
@@ -181,6 +182,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
             drive=asked.drive,
             echo=asked.echo,
             seed=asked.seed,
+            publish=asked.publish,
         )
         async with services.quotas.one_more(SESSIONS, caller, lambda: _session_ids(host)):
             answer = await until_disconnect(

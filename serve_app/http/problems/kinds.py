@@ -130,8 +130,8 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "url_refused": ProblemKind(
         422,
         "The address is not fetched",
-        "Files are fetched by http and https from public hosts alone, without user names, at the usual ports. Send the file, or "
-        "ask the operator.",
+        "Files are fetched from public hosts alone, and sessions published to them alone, by http and https, without user names, "
+        "at the usual ports. Send the file, or ask the operator.",
     ),
     "url_unreachable": ProblemKind(
         422,
@@ -365,6 +365,24 @@ KINDS: Final[dict[str, ProblemKind]] = {
         "The session has as many viewers as it may have",
         "One must leave before another can come: wait, or ask the operator for more.",
         _LATER,
+    ),
+    "ingest_refused": ProblemKind(
+        422,
+        "The ingest refuses the session",
+        "The WHIP ingest that `url` names answered with an error, or takes no H.264 or no Opus; `got` says which. Check `url` and "
+        "`token`.",
+    ),
+    "ingest_unreachable": ProblemKind(
+        503,
+        "The ingest cannot be reached",
+        "It does not answer, or takes no session now. A publication tries again by itself; "
+        "`GET /stream/webrtc/{session_id}/publish` tells how that goes.",
+        _LATER,
+    ),
+    "too_many_publications": ProblemKind(
+        409,
+        "The session is sent to as many ingests as it may be",
+        "End one of its publications before another begins, or ask the operator for more.",
     ),
     "wrong_drive": ProblemKind(
         409,

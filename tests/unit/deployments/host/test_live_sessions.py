@@ -25,11 +25,14 @@ from deployments.host.live_commands import (
     Interrupt,
     LiveCommand,
     OpenAudio,
+    Publish,
     PushAudio,
+    ReadPublications,
     ReadStats,
     RemoveViewer,
     Speak,
     SpeakText,
+    Unpublish,
 )
 from deployments.host.live_errors import (
     AudioInUseError,
@@ -42,6 +45,7 @@ from deployments.host.live_errors import (
 from deployments.host.live_sessions import LiveSessions
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import Drive
+from pipeline.publish.target import PublishTarget
 from pipeline.stages import Stages
 from pipeline.types import Avatar
 from pipeline.voices.errors import VoiceFailedError, VoiceMissingError
@@ -299,6 +303,7 @@ def test_every_command_reaches_its_session_and_others_are_refused() -> None:
         AddCandidates("s1", ()), End("s1"), Speak("s1", wav()), SpeakText("s1", "Hello."), OpenAudio("s1"),
         PushAudio("s1", "t", np.zeros(160, np.float32), True), CloseAudio("s1", "t"), Interrupt("s1"), ReadStats("s1"),
         AddViewer("s1", "v=0"), RemoveViewer("s1", "v"), AddViewerCandidates("s1", "v", ()),
+        Publish("s1", PublishTarget("https://ingest.example/a")), Unpublish("s1", "p"), ReadPublications("s1"),
     ]  # fmt: skip
     assert {type(one) for one in commands} | {Newer} == set(LiveCommand.__subclasses__())
 

@@ -112,9 +112,9 @@ def test_no_route_overlooks_a_field_in_the_address(served: Served) -> None:
                 assert_problem(other, 415, "unsupported_content_type")
     assert {path for _, path, _ in asked} == {
         "/generate", "/api/generate", "/v1/videos", "/avatars", "/stream/webrtc/offer", "/stream/webrtc/{session_id}",
-        "/stream/webrtc/{session_id}/speak", "/stream/whep/{session_id}/{viewer_id}",
+        "/stream/webrtc/{session_id}/speak", "/stream/whep/{session_id}/{viewer_id}", "/stream/webrtc/{session_id}/publish",
     }  # fmt: skip
-    assert len(asked) == 2 * 10 + 13 + 2 + 7 + 1 + 2 + 1
+    assert len(asked) == 2 * 10 + 13 + 2 + 8 + 1 + 2 + 1 + 2
 
 
 def test_twenty_offers_at_once_give_as_many_sessions_as_there_is_room(served: Served) -> None:

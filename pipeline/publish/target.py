@@ -1,0 +1,58 @@
+"""An ingest as callers name it: checked before anything is sent there, and shown without its secrets."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+import httpx
+
+from kernels.errors import InvalidInputError
+from pipeline.fetch.checked_url import UrlRefusedError, checked_url
+from pipeline.publish.settings import PublishSettings
+
+MAX_TOKEN_CHARS: Final = 4096
+_TOKEN: Final = re.compile(r"[\x21-\x7e]*")
+
+
+@dataclass(frozen=True)
+class PublishTarget:
+    """An ingest.
+
+    Attributes:
+        url: Its address, which may hold a secret.
+        token: Sent as `Authorization: Bearer`; empty for none.
+    """
+
+    url: str = field(repr=False)
+    token: str = field(default="", repr=False)
+
+    @property
+    def shown(self) -> str:
+        """The address up to its path, which may be secret."""
+        url = httpx.URL(self.url)
+        return f"{url.scheme}://{url.netloc.decode('ascii')}/..."
+
+
+def check_target(target: PublishTarget, settings: PublishSettings, prefix: str = "") -> None:
+    """Refuse an ingest that callers may not name; where its host leads is looked at when it is connected to.
+
+    Args:
+        target: The ingest.
+        settings: What is allowed.
+        prefix: What goes before `url` and `token` in errors.
+
+    Raises:
+        UrlRefusedError: Publishing is off, or the address is not one that may be asked.
+        InvalidInputError: The token cannot be sent.
+    """
+    where = f"{prefix}url"
+    if not settings.enabled:
+        raise UrlRefusedError(where, "an address", "nothing: this service publishes to no ingest")
+    url = checked_url(target.url, where, settings.ports)
+    if settings.hosts and url.host not in settings.hosts:
+        raise UrlRefusedError(where, f"the host {url.host[:80]!r}", ", ".join(settings.hosts))
+    if len(target.token) > MAX_TOKEN_CHARS or not _TOKEN.fullmatch(target.token):
+        allowed = f"at most {MAX_TOKEN_CHARS} ASCII characters without blanks"
+        raise InvalidInputError(f"{prefix}token", f"{len(target.token)} characters", allowed)
