@@ -72,7 +72,7 @@ def decoded_blocks(file: BinaryIO, parts: list[Part], limits: AudioLimits) -> It
     """
     begun_s = 0.0
     for index, part in enumerate(parts):
-        alone = len(parts) == 1 and part.mended is None
+        alone = len(parts) == 1 and part.start == 0 and part.mended is None
         try:
             with opened_container(file if alone else cast(BinaryIO, PartFile(file, part))) as container:
                 for block in _blocks_of(container, limits, begun_s):

@@ -138,6 +138,7 @@ def parts_of(file: BinaryIO) -> list[Part]:
     parts: list[Part] = []
     start = 0
     while start < size:
+        start = _behind_leading_tags(file, start, size)
         following = _next_start(file, start, size)
         parts.append(Part(start, following, _whole_container(file, start)))
         if len(parts) > MAX_PARTS:
@@ -200,6 +201,16 @@ def _behind_tags(file: BinaryIO, at: int, size: int) -> int:
         else:
             return size if left.startswith(_TAGS) or _only_zeros(file, at, size) else at
     return size if at + _LEAST_BYTES > size else at
+
+
+def _behind_leading_tags(file: BinaryIO, at: int, size: int) -> int:
+    """Where the last of several ID3 tags begins, or the WAV or MP4 file behind one; FFmpeg does not step over those."""
+    while (behind := _behind_tag(bytes_at(file, at, HEAD), at)) > at:
+        head = bytes_at(file, behind, HEAD)
+        if not (_ID3_HEAD.match(head) or _WAVE.match(head) or head[4:8] == b"ftyp"):
+            break
+        at = behind
+    return at
 
 
 def _behind_tag(head: bytes, at: int) -> int:

@@ -15,14 +15,14 @@ from kernels.arrays import F32
 from pipeline.media.audio_blocks import SoundBlock
 from pipeline.media.audio_errors import AudioUnsupportedError
 from pipeline.media.downmix import ChannelSurvey, Mix, plain_mix
+from pipeline.media.integer_forms import Form, FormSurvey
 
 FULL_SCALES: Final = (4.0, 128.0, 32_768.0, 8_388_608.0, 2_147_483_648.0)
 """Floats up to 4 (12 dB over) are what floats should be and are clipped; beyond they are integers of 8, 16, 24 or 32 bits."""
 STRAY_SHARE: Final = 0.01
 """Single wild samples do not decide what the others mean."""
-SMOOTHER: Final = 0.25
-"""Bytes whose steps are so much smaller with the sign bit turned over are of the other kind (signed or unsigned)."""
-_LEAST_BYTES: Final = 100
+LEAST_FLOAT: Final = 1e-20
+"""Floats that never reach it (-400 dB) are the bits of small integers."""
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,18 @@ class Reading:
     """What sample values mean.
 
     Attributes:
-        scale: Factor.
-        sign_turned: The bytes are signed where the file says unsigned, or the other way round.
+        scale: Factor of floats.
+        forms: FFmpeg's sample format -> what integers of it really are, where that is something else than the file says.
     """
 
-    scale: float = 1.0
-    sign_turned: bool = False
+    scale: float
+    forms: dict[str, Form]
 
     def apply(self, block: SoundBlock) -> F32:
         """float32 (n, channels), -1..1."""
         samples = block.samples
-        if self.sign_turned and block.sample_format == "u8":
-            samples = np.where(samples < 0, samples + np.float32(1), samples - np.float32(1))
+        if block.sample_format in self.forms:
+            return self.forms[block.sample_format].read(samples)
         if block.sample_format in ("flt", "dbl"):
             scaled: F32 = np.clip(samples * np.float32(self.scale), -1.0, 1.0)
             return scaled
@@ -83,7 +83,7 @@ def survey(blocks: Iterable[tuple[int, SoundBlock]]) -> Survey:
         What to make of the same blocks.
 
     Raises:
-        AudioUnsupportedError: Floats that are larger than any integer format's.
+        AudioUnsupportedError: Floats that are larger than any integer format's, or too small for any sound.
         AudioInputError: What the blocks' iterator raises.
     """
     values: dict[int, _Values] = {}
@@ -104,29 +104,27 @@ class _Values:
     """Counts of one part's sample values."""
 
     floats: int = 0
+    largest: float = 0.0
     above: list[int] = field(default_factory=lambda: [0] * len(FULL_SCALES))
-    bytes_seen: int = 0
-    steps: float = 0.0
-    turned_steps: float = 0.0
+    forms: FormSurvey = field(default_factory=FormSurvey)
 
     def see(self, block: SoundBlock) -> None:
-        if block.sample_format in ("flt", "dbl"):
-            size = np.abs(block.samples[block.samples != 0])
+        if block.sample_format not in ("flt", "dbl"):
+            self.forms.see(block.samples, block.sample_format)
+            return
+        size = np.abs(block.samples[block.samples != 0])
+        if size.size:
             self.floats += size.size
-            if size.size and size.max() > FULL_SCALES[0]:
+            self.largest = max(self.largest, float(size.max()))
+            if size.max() > FULL_SCALES[0]:
                 for index, full in enumerate(FULL_SCALES):
                     self.above[index] += int((size > full).sum())
-        elif block.sample_format == "u8":
-            turned = np.where(block.samples < 0, block.samples + 1, block.samples - 1)
-            self.bytes_seen += block.samples.size
-            self.steps += float(np.abs(np.diff(block.samples, axis=0)).sum())
-            self.turned_steps += float(np.abs(np.diff(turned, axis=0)).sum())
 
     def reading(self) -> Reading:
-        turned = self.bytes_seen >= _LEAST_BYTES and self.turned_steps < SMOOTHER * self.steps
+        allowed = "floats of -1 to 1, or integers of up to 32 bits as floats"
+        if 0 < self.largest < LEAST_FLOAT:
+            raise AudioUnsupportedError(f"float samples of at most {self.largest:.0e}, as integers look", allowed)
         for full, above in zip(FULL_SCALES, self.above, strict=True):
             if above <= STRAY_SHARE * self.floats:
-                return Reading(1.0 if full == FULL_SCALES[0] else 1.0 / full, turned)
-        raise AudioUnsupportedError(
-            f"float samples beyond {FULL_SCALES[-1]:g}", "floats of -1 to 1, or integers of up to 32 bits as floats"
-        )
+                return Reading(1.0 if full == FULL_SCALES[0] else 1.0 / full, self.forms.forms())
+        raise AudioUnsupportedError(f"float samples beyond {FULL_SCALES[-1]:g}", allowed)

@@ -29,6 +29,10 @@ SPEECH_BAND_HZ: Final = (200.0, 3_500.0)
 """Where that is looked for: hum says nothing, also hum that is switched on and off, and a voice is found above hum."""
 LEAST_BAND_DB: Final = -20.0
 """Level within that band against all of the sound, at loud moments; speech has most of its power there."""
+MOST_LINE_SHARE: Final = 0.9
+"""Of the power within that band, what the strongest line has in half of the loud frames; a voice has harmonics, a tone has not."""
+_LINE_BINS: Final = 2
+"""On each side of the strongest bin of 25 Hz: the main lobe of a Hann window."""
 _BLOCK_S: Final = 0.4
 _FLOOR: Final = 1e-6
 
@@ -116,14 +120,31 @@ def speech_band() -> F64:
     return sections
 
 
-def has_ups_and_downs(levels: F64) -> bool:
-    """Whether levels rise and fall as speech does, within the band of speech.
+def speech_levels(frames: F64) -> F64:
+    """Describe frames of sound for `has_ups_and_downs`.
 
     Args:
-        levels: float64 (2, n), dB of n frames of 40 ms: of all of the sound, and within `SPEECH_BAND_HZ`.
+        frames: float64 (2, n, 640), frames of 40 ms at 16 kHz: all of the sound, and what is within `SPEECH_BAND_HZ`.
+
+    Returns:
+        float64 (3, n): dB of all of the sound, dB within the band, and the share of the band's power in its strongest line, 0..1.
     """
-    quiet, loud = np.percentile(levels, (10, 95), axis=1)
-    return bool(loud[1] - quiet[1] > SPEECH_SPREAD_DB and loud[1] - loud[0] > LEAST_BAND_DB)
+    decibels = 20 * np.log10(np.maximum(frames.std(axis=2), _FLOOR))
+    power = np.square(np.abs(np.fft.rfft(frames[1] * np.hanning(frames.shape[2]), axis=1)))
+    strongest = power.argmax(axis=1)[:, None] + np.arange(-_LINE_BINS, _LINE_BINS + 1)
+    line = np.take_along_axis(power, strongest.clip(0, power.shape[1] - 1), axis=1).sum(axis=1)
+    return np.vstack([decibels, line / np.maximum(power.sum(axis=1), _FLOOR**2)])
+
+
+def has_ups_and_downs(levels: F64) -> bool:
+    """Whether levels rise and fall as speech does, within the band of speech, and it is no tone that does so.
+
+    Args:
+        levels: float64 (3, n) of `speech_levels`.
+    """
+    quiet, loud = np.percentile(levels[:2], (10, 95), axis=1)
+    varies = bool(loud[1] - quiet[1] > SPEECH_SPREAD_DB and loud[1] - loud[0] > LEAST_BAND_DB)
+    return varies and bool(np.median(levels[2][levels[1] > loud[1] - SPEECH_SPREAD_DB]) < MOST_LINE_SHARE)
 
 
 def _varies_like_speech(pcm: F32) -> bool:
@@ -133,5 +154,4 @@ def _varies_like_speech(pcm: F32) -> bool:
     if whole == 0:
         return False
     band = sosfilt(speech_band(), pcm[:whole])
-    frames = np.stack((pcm[:whole], band)).reshape(2, -1, SAMPLES_PER_FRAME)
-    return has_ups_and_downs(20 * np.log10(np.maximum(frames.std(axis=2), _FLOOR)))
+    return has_ups_and_downs(speech_levels(np.stack((pcm[:whole], band)).reshape(2, -1, SAMPLES_PER_FRAME)))

@@ -17,6 +17,7 @@ from pipeline.media.loudness import (
     COMFORTABLE_LUFS,
     LEAST_LUFS,
     NETWORK_LUFS,
+    speech_levels,
     has_ups_and_downs,
     speech_band,
 )
@@ -34,7 +35,6 @@ _FILTER_DB: Final = -1.0
 """What that standard's filter of frequencies does to the level of speech, about."""
 _GATE: Final = 0.1
 """Blocks below this share of the mean power are pauses and do not count, as in EBU R128."""
-_FLOOR: Final = 1e-6
 
 
 class RunningLevel:
@@ -48,7 +48,7 @@ class RunningLevel:
         self._sos = speech_band()
         self._state = np.zeros((len(self._sos), 2))
         self._rest = np.zeros((2, 0))
-        self._frames: deque[tuple[float, float]] = deque(maxlen=KEPT_FRAMES)
+        self._frames: deque[tuple[float, float, float]] = deque(maxlen=KEPT_FRAMES)
         self.gain = 1.0
 
     def hear(self, pcm: F32) -> None:
@@ -64,8 +64,7 @@ class RunningLevel:
         if not whole:
             return
         frames = both[:, : whole * SAMPLES_PER_FRAME].reshape(2, whole, SAMPLES_PER_FRAME)
-        levels = 20 * np.log10(np.maximum(np.sqrt(np.mean(np.square(frames), axis=2)), _FLOOR))
-        self._frames.extend(zip(*levels.tolist(), strict=True))
+        self._frames.extend(zip(*speech_levels(frames).tolist(), strict=True))
         if len(self._frames) >= LEAST_FRAMES:
             self._judge()
 

@@ -355,10 +355,20 @@ def test_a_live_recording_of_unknown_length_ends_where_another_file_begins():
 
 def test_an_id3_cover_that_holds_a_file_is_no_sound():
     """Tags are stepped over, whatever their pictures look like."""
-    cover = b"\0image/jpeg\0\x03\0" + FRAMED["caf"] + KINDS["wav"]()
+    tag = id3(b"\0image/jpeg\0\x03\0" + FRAMED["caf"] + KINDS["wav"]())
+    assert abs(decode_audio(tag + STREAMS["mp3"]).duration_s - 1.0) < 0.1
+
+
+def id3(cover):
     frame = b"APIC" + len(cover).to_bytes(4, "big") + b"\0\0" + cover
-    size = bytes(len(frame) >> shift & 0x7F for shift in (21, 14, 7, 0))
-    assert abs(decode_audio(b"ID3\x03\0\0" + size + frame + STREAMS["mp3"]).duration_s - 1.0) < 0.1
+    return b"ID3\x03\0\0" + bytes(len(frame) >> shift & 0x7F for shift in (21, 14, 7, 0)) + frame
+
+
+@pytest.mark.parametrize("kind", ["mp3", "wav", "mp4", "flac", "adts"])
+@pytest.mark.parametrize("tags", [1, 2, 3])
+def test_tags_in_front_are_stepped_over(kind, tags):
+    data = (STREAMS | FRAMED | {"wav": KINDS["wav"]()})[kind]
+    assert abs(decode_audio(id3(bytes(20_000)) * tags + data).duration_s - 1.0) < 0.1
 
 
 @pytest.mark.parametrize("first", ["wav", "mp3", "aiff", "mp4"])

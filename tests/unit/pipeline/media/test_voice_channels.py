@@ -13,8 +13,10 @@ from pipeline.media.audio_errors import AudioUnsupportedError
 from pipeline.media.audio_in import decode_audio
 from pipeline.media.downmix import RunningMix
 from pipeline.media.loudness import COMFORTABLE_LUFS, NETWORK_LUFS, VOICE_LUFS, integrated_lufs
+from pipeline.media.running_level import RunningLevel
 from pipeline.session.silence import SilenceGate, frame_rms
 from tests.support.media_samples import encoded, sine, wav
+from tests.support.paths import ROOT
 
 
 def speech(seconds=3.0, rate_hz=16_000, seed=0, dbfs=-20.0):
@@ -161,6 +163,44 @@ def test_signed_bytes_in_a_file_of_unsigned_ones():
     np.testing.assert_allclose(right, signed / 128, atol=1e-6)
 
 
+@pytest.mark.parametrize("gain", [1.0, 0.1])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_words_of_the_other_byte_order(gain, channels):
+    said = decode_audio(ROOT / "docs" / "demo" / "speech.wav").pcm[:, None] * gain
+    words = np.round(np.repeat(said, channels, axis=1) * 32_767).astype(np.int16)
+    np.testing.assert_allclose(decode_audio(wav(words.byteswap())).pcm, words[:, 0] / 32_768, atol=1e-4)
+
+
+@pytest.mark.parametrize("dbfs", [-12, -30, -50])
+def test_floats_under_the_name_of_integers(dbfs):
+    floats = speech(dbfs=dbfs)
+    np.testing.assert_allclose(decode_audio(wav(floats.view(np.int32))).pcm, floats.clip(-1, 1), atol=1e-4)
+
+
+def test_integers_that_look_odd_stay_what_they_are():
+    """Few bits, noise, full-scale squares, the highest tones: whatever the other reading of them would be."""
+    rng, loud = np.random.default_rng(3), speech(dbfs=-6).clip(-1, 1)
+    turns = np.arange(16_000)
+    for odd in (
+        np.round(loud * 127) * 256,
+        np.round(loud * 15) * 2048,
+        rng.normal(0, 3_000, 16_000).clip(-32_768, 32_767),
+        rng.normal(0, 2, 16_000),
+        np.where(np.sin(turns * 0.17) > 0, 32_767, -32_768),
+        20_000 * np.sin(turns * 2 * np.pi * 7_900 / 16_000),
+    ):
+        words = odd.astype(np.int16)
+        np.testing.assert_array_equal(decode_audio(wav(words)).pcm, words / np.float32(32_768))
+    for scale in (2.0**31 - 129, 2.0**24, 2.0**16):
+        wide = (loud.astype(np.float64) * scale).astype(np.int32)
+        np.testing.assert_allclose(decode_audio(wav(wide)).pcm, wide / 2.0**31, atol=1e-7)
+
+
+def test_small_integers_under_the_name_of_floats_are_refused():
+    with pytest.raises(AudioUnsupportedError, match="as integers look"):
+        decode_audio(wav(np.round(np.abs(speech()) * 32_767).astype(np.int32).view(np.float32)))
+
+
 @pytest.mark.parametrize("lufs", [-50, -45, -40, -35, -28, -23, -16, -13, -10])
 def test_the_networks_hear_speech_of_any_level_alike(lufs):
     plain = speech(5.0)
@@ -204,12 +244,17 @@ def _mains(hz, seconds=3.0):
     return (0.01 * np.sin(2 * np.pi * hz * np.arange(round(seconds * 16_000)) / 16_000)).astype(np.float32)
 
 
-@pytest.mark.parametrize("hz", [50, 60])
-@pytest.mark.parametrize("off", [slice(0, 24_000), slice(30_000, None), slice(16_000, 32_000)])
-def test_hum_that_comes_and_goes_is_no_speech(hz, off):
+@pytest.mark.parametrize("hz", [50, 60, 120, 180, 440, 1000, 3000])
+@pytest.mark.parametrize(
+    "off", [slice(0, 24_000), slice(30_000, None), slice(16_000, 32_000), np.sin(np.arange(48_000) / 5e3) > 0]
+)
+def test_hum_and_tones_that_come_and_go_are_no_speech(hz, off):
     hum = _mains(hz)
     hum[off] = 0
     assert decode_audio(wav(hum)).network_gain == 1.0
+    heard = RunningLevel()
+    heard.hear(hum)
+    assert heard.gain == 1.0
 
 
 @pytest.mark.parametrize("hz", [50, 60, 100, 120])
