@@ -66,7 +66,8 @@ def _sign_turned(samples: F32) -> F32:
 
 def _bytes_swapped(samples: F32) -> F32:
     words = np.rint(samples * np.float32(32_768)).astype(np.int16)
-    return words.byteswap().astype(np.float32) / np.float32(32_768)
+    other: F32 = words.byteswap().astype(np.float32) / np.float32(32_768)
+    return other
 
 
 def _bits(samples: F32) -> F32:
@@ -77,7 +78,8 @@ def _bits(samples: F32) -> F32:
 
 
 def _floats(samples: F32) -> F32:
-    return np.nan_to_num(_bits(samples), nan=0.0, posinf=0.0, neginf=0.0).clip(-1.0, 1.0)
+    finite: F32 = np.nan_to_num(_bits(samples), nan=0.0, posinf=0.0, neginf=0.0).clip(-1.0, 1.0)
+    return finite
 
 
 def _steps(samples: F32) -> float:

@@ -17,9 +17,9 @@ from pipeline.media.loudness import (
     COMFORTABLE_LUFS,
     LEAST_LUFS,
     NETWORK_LUFS,
-    speech_levels,
     has_ups_and_downs,
     speech_band,
+    speech_levels,
 )
 from pipeline.types import SAMPLES_PER_FRAME
 
