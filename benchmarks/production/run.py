@@ -1,6 +1,7 @@
 """`python -m benchmarks.production` makes `results/cpu-2core/production.json`; `--only PART ...` some of its rows.
 
-Parts: `store` (the file of videos alone), `service` (accepting and making them, through a cluster of its own).
+Parts: `store` (the file of videos alone), `service` (accepting and making them, through a cluster of its own),
+`webhooks` (messages to a receiver that fails half of the time).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from benchmarks.core.record import BenchmarkRecord, format_table, write_records
 from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.production.service import service_records
 from benchmarks.production.store import store_records
+from benchmarks.production.webhooks import webhook_records
 from kernels.errors import LiveAnchorError
 
 SUITE: Final = "production"
@@ -22,6 +24,7 @@ DEFAULT_OUT: Final = RESULTS_DIR / "cpu-2core" / f"{SUITE}.json"
 PARTS: Final[dict[str, Callable[[RunInfo, str], list[BenchmarkRecord]]]] = {
     "store": store_records,
     "service": service_records,
+    "webhooks": webhook_records,
 }
 
 

@@ -34,6 +34,7 @@ class JobSpec:
         normalise: Whether the voice is brought to -23 LUFS.
         stream: Whether the file is a fragmented mp4.
         prompt: Text that is spoken; empty where speech came.
+        webhook_url: Where it is told how the job ended; empty for nowhere.
     """
 
     avatar_id: str | None
@@ -44,6 +45,7 @@ class JobSpec:
     normalise: bool = False
     stream: bool = False
     prompt: str = ""
+    webhook_url: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from deployments.video_jobs.redis_webhooks import OPERATIONS, OUTBOX
 from deployments.video_jobs.store import KEY_S, MOST_FAILURES, MOST_LOST, RETRY_PAUSE_S
 
-_COMMON: Final = """
+_BASIS: Final = """
 local P, op, a = KEYS[1], ARGV[2], cjson.decode(ARGV[3])
 local now = tonumber(ARGV[1])
 if not now then
@@ -32,6 +33,8 @@ local function owned()
   local owner = get(a.id, 'owner')
   return owner and (a.any or owner == a.owner)
 end
+"""
+_COMMON: Final = """
 local function leave(id)
   redis.call('ZREM', P .. 'queued', id)
   redis.call('ZREM', P .. 'leases', id)
@@ -41,6 +44,7 @@ local function finish(id, state)
   leave(id)
   set(id, 'state', state, 'ended_at', s(now))
   redis.call('ZADD', P .. 'ended', s(now), id)
+  announce(id, state)
 end
 local function queue(id, not_before)
   leave(id)
@@ -53,6 +57,7 @@ local function forget(id)
     redis.call('HDEL', P .. 'keys', owner .. '\\n' .. k)
   end
   leave(id)
+  forget_messages(id)
   redis.call('ZREM', P .. 'all', id)
   redis.call('ZREM', P .. 'of:' .. owner, id)
   redis.call('DEL', key(id))
@@ -203,7 +208,7 @@ function ops.count()
 end
 function ops.purge()
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'ended', '-inf', s(now - a.keep_s))) do
-    if number(id, 'expires_at') <= now then forget(id) end
+    if number(id, 'expires_at') <= now and not has_waiting_message(id) then forget(id) end
   end
   local spare = {}
   for _, id in ipairs(a.uploads) do
@@ -214,4 +219,4 @@ function ops.purge()
 end
 return cjson.encode(ops[op]())
 """
-SCRIPT: Final = _COMMON + _INTAKE + _WORK + _REST
+SCRIPT: Final = _BASIS + OUTBOX + _COMMON + _INTAKE + _WORK + OPERATIONS + _REST

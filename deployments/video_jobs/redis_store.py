@@ -9,6 +9,7 @@ from typing import Any, Final
 import redis
 
 from deployments.host.command import Answer
+from deployments.video_jobs import redis_webhooks as webhooks
 from deployments.video_jobs.commands import (
     Added,
     AddJob,
@@ -41,6 +42,7 @@ from deployments.video_jobs.refusals import (
     other_request,
 )
 from deployments.video_jobs.rows import as_text, job_of
+from deployments.video_jobs.webhooks import WebhookCommand
 from kernels.errors import InvalidInputError, first_line
 
 PREFIX: Final = "{liveanchor-jobs}:"
@@ -124,6 +126,8 @@ class RedisJobStore:
             case PurgeJobs():
                 found = self._run("purge", command, keep_s=command.keep_s, uploads=command.uploads)
                 return tuple(found["spare"] or ())
+            case WebhookCommand():
+                return webhooks.handle(self._run, command)
             case _:  # while the service is changed, another version may ask
                 raise InvalidInputError("command", type(command).__name__, "a command of this version")
 

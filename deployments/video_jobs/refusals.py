@@ -45,6 +45,12 @@ def cannot_cancel(state: str) -> VideoStateError:
     return VideoStateError("id", f"a video that is {state}", "a video that is queued or in progress")
 
 
+def no_message() -> VideoStateError:
+    """No message about the job was written."""
+    allowed = "a video with webhook_url that has ended"
+    return VideoStateError("id", "a video that no message was written about", allowed)
+
+
 def cannot_retry(state: str) -> VideoStateError:
     """The job has not failed."""
     return VideoStateError("id", f"a video that is {state}", "a video that has failed or was cancelled")

@@ -8,6 +8,7 @@ from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from deployments.video_jobs.job import JobFailure, JobResult, JobSpec, JobState, VideoJob
+from deployments.video_jobs.webhooks import Attempt, Message, MessageState
 
 Part = TypeVar("Part", JobSpec, JobResult, JobFailure)
 
@@ -35,6 +36,26 @@ def job_of(row: Mapping[str, Any]) -> VideoJob:
         place=int(row["place"]),
         result=None if result is None else _part(JobResult, result),
         failure=None if failure is None else _part(JobFailure, failure),
+    )
+
+
+def message_of(row: Mapping[str, Any]) -> Message:
+    """Read a message; `row` as in `job_of`."""
+    failure = row.get("failure")
+    return Message(
+        message_id=row["id"],
+        job_id=row["job_id"],
+        owner=row["owner"],
+        url=row["url"],
+        ended=JobState(row["ended"]),
+        metadata=json.loads(row["metadata"]),
+        failure=None if failure is None else _part(JobFailure, failure),
+        created_at=float(row["created_at"]),
+        state=MessageState(row["state"]),
+        due_at=_time(row.get("due_at")),
+        attempt=int(row["attempt"]),
+        tries=int(row["tries"]),
+        log=tuple(Attempt(one["at"], one["status"], one["note"]) for one in json.loads(row.get("log") or "[]")),
     )
 
 

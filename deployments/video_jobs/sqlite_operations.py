@@ -274,9 +274,13 @@ def count_ready(database: sqlite3.Connection, now: float) -> int:
 
 
 def purge(database: sqlite3.Connection, command: PurgeJobs, now: float) -> tuple[str, ...]:
-    """Remove old rows; answers which uploads neither a waiting job nor a retry can need."""
+    """Remove old rows that no message waits for; answers which uploads neither a waiting job nor a retry can need."""
     database.execute(
-        "DELETE FROM jobs WHERE ended_at <= ? AND COALESCE(expires_at, 0) <= ?", (now - command.keep_s, now)
+        """
+        DELETE FROM jobs WHERE ended_at <= ? AND COALESCE(expires_at, 0) <= ?
+            AND NOT EXISTS (SELECT 1 FROM messages WHERE job_id = jobs.id AND due_at IS NOT NULL)
+        """,
+        (now - command.keep_s, now),
     )
     query = "SELECT 1 FROM jobs WHERE id = ? AND state <> 'completed'"
     return tuple(one for one in command.uploads if database.execute(query, (one,)).fetchone() is None)

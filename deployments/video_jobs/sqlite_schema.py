@@ -42,5 +42,50 @@ SCHEMA: Final = (
         ) ELSE 0 END AS place
     FROM jobs
     """,
+    """
+    CREATE TABLE IF NOT EXISTS messages (
+        number INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        job_id TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        url TEXT NOT NULL,
+        ended TEXT NOT NULL,
+        metadata TEXT NOT NULL,
+        failure TEXT,
+        created_at REAL NOT NULL,
+        state TEXT NOT NULL DEFAULT 'waiting',
+        due_at REAL,
+        attempt INTEGER NOT NULL DEFAULT 0,
+        tries INTEGER NOT NULL DEFAULT 0,
+        log TEXT NOT NULL DEFAULT '[]'
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS messages_due ON messages(due_at) WHERE due_at IS NOT NULL",
+    "CREATE INDEX IF NOT EXISTS messages_of_job ON messages(job_id, number)",
+    """
+    CREATE TRIGGER IF NOT EXISTS job_ended AFTER UPDATE OF state ON jobs
+    WHEN NEW.state IN ('completed', 'failed', 'cancelled') AND OLD.state IN ('queued', 'running')
+        AND json_extract(NEW.spec, '$.webhook_url') <> ''
+    BEGIN
+        INSERT INTO messages (id, job_id, owner, url, ended, metadata, failure, created_at, due_at)
+        SELECT 'msg_' || NEW.id || '_' || (1 + COUNT(*)), NEW.id, NEW.owner, json_extract(NEW.spec, '$.webhook_url'),
+            NEW.state, NEW.metadata, NEW.failure, NEW.ended_at, NEW.ended_at
+        FROM messages WHERE job_id = NEW.id;
+    END
+    """,
+    """
+    CREATE TRIGGER IF NOT EXISTS job_forgotten AFTER DELETE ON jobs
+    BEGIN
+        DELETE FROM messages WHERE job_id = OLD.id;
+    END
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS webhook_secrets (
+        owner TEXT NOT NULL,
+        secret TEXT NOT NULL,
+        created_at REAL NOT NULL,
+        expires_at REAL
+    )
+    """,
 )
-"""Statements that make the tables where they are missing."""
+"""Statements that make the tables where they are missing. Triggers write a message with the job's end, whatever ended it."""

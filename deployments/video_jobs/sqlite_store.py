@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from deployments.host.command import Answer
 from deployments.video_jobs import sqlite_operations as operations
+from deployments.video_jobs import sqlite_webhooks as webhooks
 from deployments.video_jobs.commands import (
     AddJob,
     BeatJob,
@@ -29,12 +30,13 @@ from deployments.video_jobs.commands import (
 )
 from deployments.video_jobs.errors import JobStoreError
 from deployments.video_jobs.sqlite_schema import SCHEMA
+from deployments.video_jobs.webhooks import ClaimMessages, ListMessages, WebhookCommand
 from kernels.errors import InvalidInputError, first_line
 
 BUSY_S: Final = 10.0
 """Seconds to wait for another process's transaction."""
-_READS: Final = (GetJob, ListJobs, CountJobs, CountReady)
-_UNSYNCED: Final = (ClaimJob, BeatJob)
+_READS: Final = (GetJob, ListJobs, CountJobs, CountReady, ListMessages)
+_UNSYNCED: Final = (ClaimJob, BeatJob, ClaimMessages)
 """Writes that a loss of power may take back: the lease of such an attempt runs out, and another attempt follows."""
 
 
@@ -103,6 +105,8 @@ class SqliteJobStore:
                 return operations.delete(database, command)
             case PurgeJobs():
                 return operations.purge(database, command, now)
+            case WebhookCommand():
+                return webhooks.handle(database, command, now)
             case _:  # while the service is changed, another version may ask
                 raise InvalidInputError("command", type(command).__name__, "a command of this version")
 

@@ -55,6 +55,7 @@ class Fetcher:
         self._settings = settings
         self._networks = networks_of(settings.networks)
         self._resolve = resolve
+        self._tls = httpx.create_ssl_context(trust_env=False)  # once: it reads all certificates
 
     async def fetch(self, url: str, field: str, max_bytes: int, charge: Callable[[int], None]) -> bytes:
         """Fetch a file.
@@ -69,8 +70,6 @@ class Fetcher:
             UrlRefusedError: The address, or one that it redirects to, is not fetched.
             UrlUnreachableError: There is no such file, it is too large, or does not come in time.
         """
-        if not self._settings.enabled:
-            raise UrlRefusedError(field, "an address", "a file: this service fetches none")
         body = io.BytesIO()
         try:
             async with asyncio.timeout(self._settings.timeout_s), self.open(url, field) as answer:
@@ -88,6 +87,16 @@ class Fetcher:
             raise _unreachable(field) from error
         return body.getvalue()
 
+    def check(self, url: str, field: str) -> httpx.URL:
+        """Read an address that is to be reached later; what its name means is checked then.
+
+        Raises:
+            UrlRefusedError: The address is not reached.
+        """
+        if not self._settings.enabled:
+            raise UrlRefusedError(field, "an address", "none: this service reaches no addresses that callers name")
+        return checked_url(url, field, self._settings.ports)
+
     @asynccontextmanager
     async def open(
         self, url: str, field: str, method: str = "GET", headers: Mapping[str, str] | None = None, content: bytes = b""
@@ -99,10 +108,10 @@ class Fetcher:
             UrlUnreachableError: The name has no address, or there are too many redirects.
             httpx.HTTPError: The connection failed.
         """
-        target = checked_url(url, field, self._settings.ports)
+        target = self.check(url, field)
         sent = dict(_HEADERS) | dict(headers or {})
         async with httpx.AsyncClient(
-            trust_env=False, follow_redirects=False, timeout=self._settings.timeout_s
+            verify=self._tls, trust_env=False, follow_redirects=False, timeout=self._settings.timeout_s
         ) as client:
             for _ in range(self._settings.max_redirects + 1):
                 request = await self._request(client, method, target, field, sent, content)

@@ -1,4 +1,4 @@
-"""What may be fetched for callers."""
+"""Which addresses that callers name may be reached."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipeline.fetch.addresses import networks_of
 
 
 class FetchSettings(Settings):
-    """What may be fetched for callers who name an address in place of a file."""
+    """What may be reached for callers who name an address: in place of a file, or for messages."""
 
     enabled: bool = Field(True, description="Take addresses that callers name; else they are refused.")
     timeout_s: float = Field(60.0, gt=0, le=3600, description="Longest time for one file, redirects included.")

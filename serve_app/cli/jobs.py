@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from liveanchor.client import Client
 
 app = typer.Typer(
-    cls=CommandGroup, help="List, show, cancel and repeat videos that a service makes.", no_args_is_help=True
+    cls=CommandGroup,
+    help="Look after videos that a service makes, and after messages about them.",
+    no_args_is_help=True,
 )
+SECRET = "/v1/webhooks/secret"  # noqa: S105  # an address
 MOST = 100
 VideoId = Annotated[str, typer.Argument(metavar="ID", help="Id as `jobs list` prints it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -93,6 +96,73 @@ def retry(video_id: VideoId) -> None:
     """
     with _service() as client:
         stdout.print(client.videos.retry(video_id).state)
+
+
+@app.command("webhooks")
+def webhooks(
+    video_id: VideoId,
+    replay: Annotated[bool, typer.Option("--replay", help="Send the last message again first.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the messages about one video, with every attempt to deliver them.
+
+    Example: liveanchor jobs webhooks video_019ad0a3c2e0b1f2c3d4e5f60718293a --replay
+    """
+    from liveanchor.client.call import in_path
+    from liveanchor.client.calls import VIDEOS
+
+    with _service() as client:
+        path = f"{VIDEOS}/{in_path(video_id, 'video_id')}/webhooks"
+        if replay:
+            _sent(client, "POST", f"{path}/replay")
+        found = _sent(client, "GET", path)
+    if as_json:
+        stdout.print_json(json.dumps(found))
+        return
+    if not found["data"]:
+        stderr.print("no messages yet: one is written when a video with webhook_url ends")
+        return
+    rows = [row for one in found["data"] for row in _attempts(one)]
+    show_rows(("id", "type", "state", "at", "status", "note"), rows, whole=("id",))
+
+
+@app.command("secret")
+def secret(
+    rotate: Annotated[bool, typer.Option("--rotate", help="Sign with a new secret from now on.")] = False,
+    hours: Annotated[
+        int, typer.Option(parser=whole("--hours", range(721)), help="Sign with the older one, too, for so long.")
+    ] = 24,
+    as_json: AsJson = False,
+) -> None:
+    """Print the secrets that messages to `webhook_url` are signed with, newest first.
+
+    Example: liveanchor jobs secret --rotate --hours 48
+    """
+    with _service() as client:
+        found = (
+            _sent(client, "POST", f"{SECRET}/rotate", overlap_s=str(hours * 3600))
+            if rotate
+            else _sent(client, "GET", SECRET)
+        )
+    if as_json:
+        stdout.print_json(json.dumps(found))
+        return
+    rows = [(one["secret"], _time(one["created_at"]), _time(one["expires_at"])) for one in found["data"]]
+    show_rows(("secret", "created", "used until"), rows, whole=("secret",))
+
+
+def _attempts(message: Any) -> list[tuple[str, ...]]:
+    """A row for each attempt, and one for what is still to come."""
+    head = (message["id"], message["type"])
+    rows = [(*head, "tried", _time(one["at"]), str(one["status"] or ""), one["note"]) for one in message["attempts"]]
+    return [*rows, (*head, message["state"], _time(message["next_attempt_at"]), "", "")]
+
+
+def _sent(client: Client, method: str, path: str, **params: str) -> Any:
+    """What a route answers, as it comes."""
+    from liveanchor.client.call import Call
+
+    return client.send(Call(method, path, lambda answer: answer.json(), params=params))
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 from fastapi import FastAPI
@@ -40,6 +42,8 @@ from serve_app.http.videos.content import content_routes
 from serve_app.http.videos.events import video_event_routes
 from serve_app.http.videos.routes import video_routes
 from serve_app.http.web import install_web
+from serve_app.http.webhooks.routes import webhook_routes
+from serve_app.http.webhooks.sender import WebhookSender
 from serve_app.version import own_version
 
 _EXPOSED: Final = [
@@ -94,6 +98,7 @@ def create_api(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        lifespan=_sending(WebhookSender(jobs, services.fetcher, wall_clock)),
     )
     for router in (
         generate_routes(services),
@@ -101,6 +106,7 @@ def create_api(
         video_routes(services),
         content_routes(services, wall_clock),
         video_event_routes(services),
+        webhook_routes(services),
         avatar_routes(services),
         live_routes(services, live),
         live_speech_routes(services, live),
@@ -146,3 +152,18 @@ def create_api(
     )
     api.state.services = services
     return api
+
+
+def _sending(sender: WebhookSender) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """Have messages sent for as long as the application runs."""
+
+    @asynccontextmanager
+    async def lifespan(api: FastAPI) -> AsyncGenerator[None, None]:
+        sending = asyncio.create_task(sender.run(), name="webhooks")
+        try:
+            yield
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    return lifespan

@@ -46,6 +46,7 @@ RULES: Final = (
     Rule("/results/", ("generate",)),
     Rule("/v1/videos", ("generate",)),
     Rule("/v1/videos/", ("generate",)),
+    Rule("/v1/webhooks/", ("generate",)),
     Rule("/stream/", ("live",)),
 )
 SHUT: Final[tuple[Scope, ...]] = ("admin",)

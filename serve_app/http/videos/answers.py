@@ -60,6 +60,7 @@ class VideoAnswer(BaseModel):
     size_bytes: int | None = Field(None, description="Of the file, once it is completed.")
     attempt: int = Field(description="How often it was begun; more than once after a failure of ours.", examples=[1])
     captions: str | None = Field(None, description="WebVTT of what is said, where text came.", examples=["WEBVTT\n"])
+    webhook_url: str | None = Field(None, description="Where it is told how the video ended.")
     content_url: str | None = Field(None, description="Where the file is, relative to this server.")
 
 
@@ -81,6 +82,11 @@ class DeletedVideo(BaseModel):
     deleted: bool = True
 
 
+def status_of(state: JobState) -> Status:
+    """The word that OpenAI's clients know for a state."""
+    return _STATUS[state]
+
+
 def video_answer_of(job: VideoJob, family: str) -> VideoAnswer:
     """Show a job.
 
@@ -93,7 +99,7 @@ def video_answer_of(job: VideoJob, family: str) -> VideoAnswer:
     return VideoAnswer(
         id=job.job_id,
         model=family,
-        status=_STATUS[job.state],
+        status=status_of(job.state),
         state=job.state,
         progress=100 if result else min(percent, 99),
         place=job.place or None,
@@ -103,7 +109,7 @@ def video_answer_of(job: VideoJob, family: str) -> VideoAnswer:
         expires_at=None if result is None else int(result.expires_at),
         seconds=None if result is None else f"{result.duration_s:.3f}".rstrip("0").rstrip("."),
         size=None if result is None else f"{result.width}x{result.height}",
-        error=_error_of(job),
+        error=error_of(job.job_id, job.state, job.failure),
         prompt=job.spec.prompt or None,
         metadata=dict(job.metadata),
         avatar_id=job.spec.avatar_id if result is None else result.avatar_id,
@@ -114,16 +120,18 @@ def video_answer_of(job: VideoJob, family: str) -> VideoAnswer:
         size_bytes=None if result is None else result.size_bytes,
         attempt=job.attempt,
         captions=(result.captions or None) if result else None,
+        webhook_url=job.spec.webhook_url or None,
         content_url=None if result is None else f"/v1/videos/{job.job_id}/content",
     )
 
 
-def _error_of(job: VideoJob) -> VideoError | None:
-    if job.state is JobState.CANCELLED:
+def error_of(job_id: str, state: JobState, failure: JobFailure | None) -> VideoError | None:
+    """Show why a job has no file; None where it has one, or may get one."""
+    if state is JobState.CANCELLED:
         return VideoError(code=CANCELLED, message="the video was cancelled")
-    if job.failure is None:
+    if failure is None:
         return None
-    problem = problem_of(_raised(job.failure), job.job_id)
+    problem = problem_of(_raised(failure), job_id)
     return VideoError(code=problem.code, message=problem.detail, problem=problem)
 
 

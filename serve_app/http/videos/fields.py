@@ -14,6 +14,7 @@ from starlette.requests import Request
 from deployments.video_jobs.commands import ListJobs
 from deployments.video_jobs.job import JobSpec
 from kernels.errors import InvalidInputError
+from pipeline.fetch.checked_url import MAX_URL_CHARS, URL_ALLOWED
 from pipeline.numbers import whole_number
 from serve_app.http.body.pieces import JSON, MULTIPART, FormShape, RawForm
 from serve_app.http.capacity import Hold
@@ -30,7 +31,9 @@ from serve_app.http.files.fields import (
 from serve_app.http.settings import ApiSettings
 
 VIDEO_SHAPE: Final = FormShape(
-    JOB_SHAPE.files, (*JOB_SHAPE.values, "metadata", "expires_in", "model"), (*JOB_SHAPE.texts, "metadata")
+    JOB_SHAPE.files,
+    (*JOB_SHAPE.values, "metadata", "expires_in", "model", "webhook_url"),
+    (*JOB_SHAPE.texts, "metadata"),
 )
 KEY_HEADER: Final = "Idempotency-Key"
 SHORTEST_KEEP_S: Final = 60
@@ -55,12 +58,14 @@ class VideoForm:
         metadata: Pairs of text to keep with it.
         keep_s: Seconds for which the file is to be kept.
         fingerprint: Digest of all of it, in hexadecimal.
+        webhook_url: Where it is told how the video ended; empty for nowhere.
     """
 
     job: JobForm
     metadata: dict[str, str]
     keep_s: float
     fingerprint: str
+    webhook_url: str = ""
 
     def spec(self) -> JobSpec:
         """Everything but the files."""
@@ -74,6 +79,7 @@ class VideoForm:
             normalise=job.normalise,
             stream=job.stream,
             prompt=job.prompt,
+            webhook_url=self.webhook_url,
         )
 
 
@@ -88,7 +94,8 @@ async def read_video_form(request: Request, settings: ApiSettings, hold: Hold) -
     form = await read_form(request, VIDEO_SHAPE, settings, hold)
     if (model := text_field(form, "model", settings.family)) not in ("", settings.family):
         raise InvalidInputError("model", as_it_came(model), settings.family)
-    found = VideoForm(job_form(form, settings.session), metadata_field(form), keep_field(form, settings), "")
+    job, pairs, keep_s = job_form(form, settings.session), metadata_field(form), keep_field(form, settings)
+    found = VideoForm(job, pairs, keep_s, "", text_field(form, "webhook_url", URL_ALLOWED))
     return replace(found, fingerprint=await asyncio.to_thread(_fingerprint, found))
 
 
@@ -177,6 +184,12 @@ def video_schema(settings: ApiSettings, *, base64: bool) -> dict[str, Any]:
             "maximum": int(settings.jobs.max_keep_file_s),
             "default": int(settings.jobs.keep_file_s),
             "description": "Seconds for which the finished file can be fetched.",
+        },
+        "webhook_url": {
+            "type": "string",
+            "format": "uri",
+            "maxLength": min(1024, MAX_URL_CHARS),
+            "description": f"Where a signed message goes when the video has ended: {URL_ALLOWED}.",
         },
         "model": {"type": "string", "enum": [settings.family], "description": "May be named; there is one."},
     }

@@ -70,6 +70,8 @@ def video_routes(services: Services) -> APIRouter:
             with services.intake.place(caller):
                 form = await read_video_form(request, settings, hold)
             services.metrics.uploaded(hold.held)
+            if form.webhook_url:
+                services.fetcher.check(form.webhook_url, "webhook_url")
             if form.job.avatar_id is not None:
                 await services.host.handle(GetAvatar(form.job.avatar_id, only=caller.only))
             if form.job.audio_url:

