@@ -1,4 +1,4 @@
-"""`docs/kuberay.yaml`: the fields that decide whether a cluster serves, scales and drains."""
+"""`deploy/kubernetes/base/rayservice.yaml`: the fields that decide whether a cluster serves, scales and drains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tests.support.paths import ROOT
 
 @pytest.fixture(scope="module")
 def service() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "kuberay.yaml").read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = yaml.safe_load(
+        (ROOT / "deploy/kubernetes/base/rayservice.yaml").read_text(encoding="utf-8")
+    )
     return loaded
 
 

@@ -1,0 +1,84 @@
+"""`deploy/compose.yaml`: the specification's own model takes it, its settings are ours, its ports fit each other."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from serve_app.config.settings import AppConfig, load_config
+from tests.support.paths import ROOT
+from tests.support.require import missing
+
+FOLDER = ROOT / "deploy"
+FILLED = {
+    "PUBLIC_IP": "203.0.113.10",
+    "VALKEY_PASSWORD": "v4lkey",
+    "TURN_PASSWORD": "t0rn",
+    "LIVEANCHOR_TARGET": "cuda",
+}
+
+
+def filled(name: str) -> str:
+    """The file with its variables put in, as `docker compose config` does it."""
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    return re.sub(r"\$\{(\w+)(?::[-?][^}]*)?\}", lambda match: FILLED[match[1]], text)
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(filled("compose.yaml"))["services"]
+    return found
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.gpu.yaml"])
+def test_it_is_a_compose_file(name: str) -> None:
+    try:
+        from compose_spec import PyCompose
+    except ImportError:
+        missing("EXTRAS", "compose-spec is not installed: pip install 'liveanchor[dev]'")
+    compose = PyCompose.from_yaml(filled(name))
+    compose.validate()
+    assert "liveanchor" in compose.service_names()
+    with pytest.raises(Exception, match="(?i)service|volume|unknown|undefined|expected|invalid|type"):
+        PyCompose.from_yaml("services: {a: {image: b, ports: {c: d}}}").validate()
+
+
+def test_every_variable_is_in_the_example(services: dict[str, Any]) -> None:
+    used = set(re.findall(r"\$\{(\w+)", (FOLDER / "compose.yaml").read_text()))
+    named = {line.partition("=")[0] for line in (FOLDER / "example.env").read_text().splitlines() if "=" in line}
+    assert used == named == set(FILLED)
+
+
+def test_its_settings_are_ours(services: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in services["liveanchor"]["environment"].items():
+        monkeypatch.setenv(name, value)
+    config: AppConfig = load_config()
+    assert config.keys.required == "always" and config.stores.jobs == "redis://:v4lkey@valkey:6379/0"
+    stun, turn = config.rtc.ice_servers
+    assert stun.urls == ("stun:203.0.113.10:3478",) and turn.credential.get_secret_value() == "t0rn"
+    ports = f"{config.rtc.udp_port_min}-{config.rtc.udp_port_max}"
+    assert f"{ports}:{ports}/udp" in services["liveanchor"]["ports"]
+
+
+def test_only_media_and_the_relay_are_reached_from_elsewhere(services: dict[str, Any]) -> None:
+    opened = [
+        port for one in services.values() for port in one.get("ports", []) if not str(port).startswith("127.0.0.1:")
+    ]
+    assert opened and all(str(port).endswith("/udp") for port in opened)
+    assert services["liveanchor"]["cap_drop"] == ["ALL"]
+
+
+def test_what_is_accepted_survives(services: dict[str, Any]) -> None:
+    command = " ".join(services["valkey"]["command"])
+    assert "--appendonly yes" in command and "--appendfsync always" in command and "noeviction" in command
+    assert "home:/data/liveanchor" in services["liveanchor"]["volumes"], "uploads and results"
+
+
+def test_prometheus_reads_what_ray_writes(services: dict[str, Any]) -> None:
+    [job] = yaml.safe_load((FOLDER / "prometheus.yml").read_text())["scrape_configs"]
+    [source] = job["file_sd_configs"]
+    assert source["files"] == ["/ray/prom_metrics_service_discovery.json"]
+    assert "ray:/ray:ro" in services["prometheus"]["volumes"] and "ray:/tmp/ray" in services["liveanchor"]["volumes"]
