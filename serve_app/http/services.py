@@ -145,18 +145,21 @@ class Services:
             await self.host.handle(GetAvatar(avatar_id, only=caller.only))
 
     async def fetched(self, form: JobForm, hold: Hold) -> JobForm:
-        """Return a form with the speech that it names by an address; the form itself where the speech is there.
+        """Return a form with the files that it names by their addresses.
 
         Raises:
             UrlRefusedError: The address is not fetched.
             UrlUnreachableError: The file cannot be had.
             BusyError: All requests together hold too many bytes.
         """
-        if not form.audio_url:
-            return form
-        most = self.settings.limits.max_upload_bytes
-        audio = await self.fetcher.fetch(form.audio_url, "audio_url", most, hold.charge)
-        return replace(form, audio=audio, audio_url="")
+        most, audio, portrait = self.settings.limits.max_upload_bytes, form.audio, form.portrait
+        if form.portrait_url:  # refused before the speech is fetched in vain
+            self.fetcher.check(form.portrait_url, "portrait_url")
+        if form.audio_url:
+            audio = await self.fetcher.fetch(form.audio_url, "audio_url", most, hold.charge)
+        if form.portrait_url:
+            portrait = await self.fetcher.fetch(form.portrait_url, "portrait_url", most, hold.charge)
+        return replace(form, audio=audio, portrait=portrait, audio_url="", portrait_url="")
 
     async def job_of(self, form: JobForm, job_id: str, caller: Caller) -> FileJob:
         """Make a job of a form; a portrait in it becomes a temporary presenter first.

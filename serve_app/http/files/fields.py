@@ -24,7 +24,7 @@ from serve_app.http.settings import ApiSettings
 
 JOB_SHAPE: Final = FormShape(
     ("audio", "portrait"),
-    ("prompt", "avatar_id", "fps", "chunk_frames", "seed", "normalise", "stream", "audio_url"),
+    ("prompt", "avatar_id", "fps", "chunk_frames", "seed", "normalise", "stream", "audio_url", "portrait_url"),
     ("prompt",),
 )
 SHOWN: Final = 80
@@ -57,6 +57,7 @@ class JobForm:
         normalise: The voice is brought to -23 LUFS.
         prompt: Text that is spoken; empty where there is `audio`.
         audio_url: Address that the speech is to be fetched from; empty where it came itself.
+        portrait_url: Address that the portrait is to be fetched from; empty where it came itself, or none is wanted.
     """
 
     audio: bytes
@@ -68,6 +69,7 @@ class JobForm:
     normalise: bool
     prompt: str = ""
     audio_url: str = ""
+    portrait_url: str = ""
 
 
 async def read_job_form(request: Request, settings: ApiSettings, hold: Hold) -> JobForm:
@@ -101,9 +103,17 @@ def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
     audio_url = text_field(form, "audio_url", URL_ALLOWED)
     audio, prompt = _fetched_speech(form) if audio_url else _speech_of(form)
     portrait: Upload | None = form.files.get("portrait")
+    portrait_url = text_field(form, "portrait_url", URL_ALLOWED)
     avatar_id = avatar_id_field(form)
-    if portrait is not None and avatar_id is not None:
-        raise ConflictingFieldsError("portrait", "avatar_id as well", "avatar_id, or portrait, or neither")
+    speakers = {
+        "portrait": portrait is not None,
+        "portrait_url": bool(portrait_url),
+        "avatar_id": avatar_id is not None,
+    }
+    if len(named := [name for name, there in speakers.items() if there]) > 1:
+        raise ConflictingFieldsError(
+            named[0], f"{named[1]} as well", "one of avatar_id, portrait and portrait_url, or none"
+        )
     chosen = {
         "fps": fps_field(form, defaults.fps),
         "chunk_frames": choice_field(form, "chunk_frames", CHUNKS, defaults.chunk_frames),
@@ -119,6 +129,7 @@ def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
         normalise=flag_field(form, "normalise", False),
         prompt=prompt,
         audio_url=audio_url,
+        portrait_url=portrait_url,
     )
 
 
@@ -281,6 +292,12 @@ def job_schema(settings: ApiSettings, *, base64: bool, kept: bool) -> dict[str, 
             | {
                 "description": "A portrait (JPEG, PNG, WebP, HEIC, AVIF) or a short video to be animated. Excludes avatar_id. It "
                 "becomes a temporary presenter, whose id the answer tells."
+            },
+            "portrait_url": {
+                "type": "string",
+                "format": "uri",
+                "maxLength": 1024,
+                "description": f"In place of portrait: {URL_ALLOWED}, from which the service fetches it.",
             },
             "avatar_id": {
                 "type": "string",

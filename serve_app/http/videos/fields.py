@@ -218,5 +218,6 @@ def _fingerprint(form: VideoForm) -> str:
     """Digest of what was asked for, however it was spelled."""
     files = [hashlib.sha256(data).hexdigest() for data in (form.job.audio, form.job.portrait or b"")]
     spec = form.spec()
-    asked = [vars(spec), sorted(form.metadata.items()), form.keep_s, files, *filter(None, [form.job.audio_url])]
+    addresses = {name: url for name in ("audio_url", "portrait_url") if (url := getattr(form.job, name))}
+    asked = [vars(spec), sorted(form.metadata.items()), form.keep_s, files, addresses]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

@@ -74,7 +74,7 @@ def video_routes(services: Services) -> APIRouter:
                 services.fetcher.check(form.webhook_url, "webhook_url")
             if form.job.avatar_id is not None:
                 await services.host.handle(GetAvatar(form.job.avatar_id, only=caller.only))
-            if form.job.audio_url:
+            if form.job.audio_url or form.job.portrait_url:
                 job = await until_disconnect(request.receive, services.fetched(form.job, hold))
                 form = replace(form, job=job)
             added = await _added(services, form, caller.owner, key)

@@ -20,7 +20,7 @@ from pipeline.fetch.checked_url import UrlRefusedError, checked_url
 from pipeline.fetch.fetcher import Fetcher, UrlUnreachableError
 from pipeline.fetch.settings import FetchSettings
 from serve_app.http.problems.errors import BusyError
-from tests.support.http_server import assert_problem, running, serving, wav
+from tests.support.http_server import InProcessHost, assert_problem, running, serving, small_avatar, wait_for, wav
 
 PUBLIC = "93.184.215.14"
 NOT_PUBLIC = (
@@ -299,6 +299,34 @@ def test_generate_takes_audio_by_its_address(files: Files, tmp_path: Path) -> No
         assert_problem(one.client.post("/generate", json={"audio_url": ""}), 422, "missing_field", "audio")
         unread = one.client.post("/generate", json={"audio_url": url.replace("speech.wav", "file")})
         assert_problem(unread, 422, "audio_unreadable")
+        assert one.api.state.services.budget.held == 0
+
+
+def test_portraits_are_taken_by_their_address(files: Files, tmp_path: Path) -> None:
+    host = InProcessHost(tmp_path)
+    host.register = lambda data, name: small_avatar(name, len(data) % 200)
+    with serving(tmp_path, host, resolve=files.resolve, networks=("127.0.0.1/32",), ports=(files.port,)) as one:
+        url = f"http://files.example:{files.port}/file"
+        speech = {"audio": wav(0.1)}
+        assert one.client.post("/generate", files=speech, data={"portrait_url": url}).status_code == 200
+        key = {"Idempotency-Key": "one-portrait"}
+        answer = one.client.post("/v1/videos", files=speech, data={"portrait_url": url}, headers=key)
+        assert answer.status_code == 202
+        wait_for(lambda: one.client.get(answer.headers["location"]).json()["status"] == "completed")
+        assert [data for data, _ in host.registered] == [b"RIFF" * 100] * 2
+        other = one.client.post("/v1/videos", files=speech, data={"portrait_url": f"{url}?2"}, headers=key)
+        assert_problem(other, 422, "idempotency_mismatch")
+        both = one.client.post("/v1/videos", files={**speech, "portrait": b"p"}, data={"portrait_url": url})
+        assert_problem(both, 422, "conflicting_fields", "portrait")
+        named = one.client.post("/generate", files=speech, data={"portrait_url": url, "avatar_id": "0" * 32})
+        assert_problem(named, 422, "conflicting_fields", "portrait_url")
+        asked, audio_url = len(files.lookups), f"http://files.example:{files.port}/speech.wav"
+        for path in ("/generate", "/v1/videos"):
+            answer = one.client.post(path, json={"audio_url": audio_url, "portrait_url": "ftp://files.example/"})
+            assert_problem(answer, 422, "url_refused", "portrait_url")
+        assert len(files.lookups) == asked, "the speech was not fetched in vain"
+        missing = one.client.post("/v1/videos", files=speech, data={"portrait_url": url.replace("/file", "/none")})
+        assert_problem(missing, 422, "url_unreachable", "portrait_url")
         assert one.api.state.services.budget.held == 0
 
 
