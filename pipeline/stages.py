@@ -87,7 +87,7 @@ class StageInfo:
         sets_up: True where the motion stage wants one call without rows at the start of a session, whose carry every utterance
             then begins from.
         gate_frames: Whole frames of look-ahead that decide whether someone speaks; None = all frames that the look-ahead touches.
-        hop_choices: Shorter hops that a stream may choose, by the length of its feature windows and `MotionBehaviour.start`.
+        hop_choices: Other hops that a stream may choose, by the length of its feature windows and `MotionBehaviour.start`.
         passes_rows_on: True where the family has no motion stage: its `pass_on` stands in for it, in the session, and is no call.
     """
 

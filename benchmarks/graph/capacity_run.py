@@ -6,7 +6,8 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -207,16 +208,13 @@ class Sessions:
         """
         wanted = self._wanted
         seconds = wanted.settle_s + wanted.count_s
-        groups = [min(VIEWERS_PER_PROCESS, count - start) for start in range(0, count, VIEWERS_PER_PROCESS)]
-        options = ("--seconds", f"{seconds + STABLE_S:g}", "--speech", str(wanted.speech), "--fps", str(wanted.fps))
-        module = "benchmarks.graph.light_clients"
-        clients = [ClientProcess(self._url, "--count", str(size), *options, module=module) for size in groups]
+        clients = viewers_of(self._url, count, seconds + STABLE_S, wanted.speech, wanted.fps)
         try:
-            wait_for(count, lambda: len(self._sessions()), time.monotonic, self._pause.wait)
+            wait_for(count, lambda: len(sessions_of(self._url)), time.monotonic, self._pause.wait)
             self._pause.wait(wanted.settle_s)
-            began, before, spent, cpu = time.monotonic(), self._sessions(), self._spent(), self._host_cpu_s()
+            began, before, spent, cpu = time.monotonic(), sessions_of(self._url), self._spent(), self._host_cpu_s()
             self._pause.wait(wanted.count_s - 2.0)  # the viewers that came first leave first
-            ended, after, spent_after = time.monotonic(), self._sessions(), self._spent()
+            ended, after, spent_after = time.monotonic(), sessions_of(self._url), self._spent()
             cpu = self._host_cpu_s() - cpu
             reports = [client.report(seconds + 120.0) for client in clients]
         except subprocess.TimeoutExpired as error:
@@ -237,12 +235,47 @@ class Sessions:
             first_frame_ms=[1e3 * (one["pictures_at"][0] - one["asked_at"]) for one in viewers],
         )
 
-    def _sessions(self) -> dict[str, dict[str, Any]]:
-        answer = httpx.get(f"{self._url}/stream/webrtc/stats", timeout=30).raise_for_status().json()
-        return {one["session_id"]: one for one in answer["sessions"]}
-
     def _spent(self) -> dict[str, Spent]:
         return {stage: spent_by(self._stats(stage)) for stage in STAGES}
+
+
+def viewers_of(url: str, count: int, seconds: float, speech: Path, fps: int = 25) -> list[ClientProcess]:
+    """Processes of so many viewers that speak for so long; the caller ends them."""
+    groups = [min(VIEWERS_PER_PROCESS, count - start) for start in range(0, count, VIEWERS_PER_PROCESS)]
+    options = ("--seconds", f"{seconds:g}", "--speech", str(speech), "--fps", str(fps))
+    module = "benchmarks.graph.light_clients"
+    return [ClientProcess(url, "--count", str(size), *options, module=module) for size in groups]
+
+
+def sessions_of(url: str) -> dict[str, dict[str, Any]]:
+    """Numbers of all live sessions, by id.
+
+    Raises:
+        httpx.HTTPError: The service did not answer.
+    """
+    answer = httpx.get(f"{url}/stream/webrtc/stats", timeout=30).raise_for_status().json()
+    return {one["session_id"]: one for one in answer["sessions"]}
+
+
+@contextmanager
+def beside(url: str, count: int, speech: Path, seconds: float = 600.0) -> Iterator[None]:
+    """While so many sessions speak, from some seconds after the last one connected.
+
+    Raises:
+        LiveAnchorError: Not all of them were let in.
+    """
+    clients, pause = viewers_of(url, count, seconds, speech), threading.Event()
+    try:
+        wait_for(count, lambda: len(sessions_of(url)), time.monotonic, pause.wait)
+        pause.wait(STABLE_S)
+        if (here := len(sessions_of(url))) < count:
+            raise LiveAnchorError(f"{here} of {count} sessions were let in")
+        yield
+    finally:
+        for client in clients:
+            client.process.kill()
+            client.process.wait()
+        wait_for(0, lambda: -len(sessions_of(url)), time.monotonic, pause.wait)
 
 
 def as_json(found: Steady) -> dict[str, Any]:

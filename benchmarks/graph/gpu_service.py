@@ -185,7 +185,7 @@ def kill_under_load(url: str, wav: bytes, count: int, after_s: float) -> dict[st
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         with suppress(LiveAnchorError):  # none came back: `back` stays empty
-            back.append(wait_until(lambda: any(one.pid not in pids for one in _stats_if_any("renderer")), BACK_S))
+            back.append(wait_until(lambda: any(one.pid not in pids for one in stats_if_any("renderer")), BACK_S))
 
     timer = threading.Timer(after_s, kill)
     timer.start()
@@ -263,11 +263,12 @@ def cap_in_a_worker(share: float) -> dict[str, Any]:
     return found
 
 
-def _stats_if_any(stage: str) -> list[StageStats]:
+def stats_if_any(stage: str, timeout_s: float = 1.0) -> list[StageStats]:
+    """Counters of a stage's replicas; none while one is dead and Ray does not know it."""
     from ray.exceptions import RayError
     from ray.serve.exceptions import RayServeException
 
     try:
-        return stage_stats(stage, 5.0)
+        return stage_stats(stage, timeout_s)
     except (RayError, RayServeException, TimeoutError):  # the dead one is asked once more before Ray knows
         return []

@@ -96,9 +96,24 @@ class LightViewer:
 
     async def leave(self, http: httpx.AsyncClient) -> dict[str, Any]:
         """End the session; what was seen of it."""
-        if self.session_id:
-            await http.delete(f"/stream/webrtc/{self.session_id}")
+        try:
+            if self.session_id:
+                await http.delete(f"/stream/webrtc/{self.session_id}")
+        finally:
+            await self.close()
+        return self.seen()
+
+    async def close(self) -> None:
+        """Hang up without a word."""
         await self._pc.close()
+
+    @property
+    def last_picture_at(self) -> float:
+        """When the last picture was complete, monotonic seconds; 0 before the first one."""
+        return self._counter.complete_at[-1] if self._counter and self._counter.complete_at else 0.0
+
+    def seen(self) -> dict[str, Any]:
+        """When it asked, connected and got its pictures, monotonic seconds."""
         return {
             "session_id": self.session_id,
             "asked_at": self.asked_at,

@@ -14,6 +14,10 @@ WINDOW_S: Final = 10.0
 MIN_SAMPLES: Final = 8
 """Number of chunks in the window below which a percentile says nothing."""
 PERCENTILE: Final = 0.9
+CROWDED: Final = 0.5
+"""Share from which on sessions should ask the stages less often."""
+ROOMY: Final = 0.35
+"""Share below which they may ask as often as they like again."""
 
 
 class Headroom:
@@ -49,6 +53,7 @@ class Headroom:
         self._chunks: deque[tuple[float, str, float]] = deque()
         self._held: set[str] = set()
         self._waiting: dict[str, float] = {}
+        self._crowded = False
         self.refused = 0
 
     def chunk_done(self, session_id: str, took_s: float, lasts_s: float) -> None:
@@ -60,7 +65,8 @@ class Headroom:
             lasts_s: Seconds for which they are shown.
         """
         self._chunks.append((self._clock(), session_id, took_s / lasts_s))
-        self._trim()
+        share = self.share()
+        self._crowded = share >= CROWDED or (self._crowded and share >= ROOMY)
 
     def admit(self, session_id: str, last_try: bool = True) -> None:
         """Take a place.
@@ -113,6 +119,10 @@ class Headroom:
     def active(self) -> int:
         """Number of places that are taken."""
         return len(self._held)
+
+    def crowded(self) -> bool:
+        """Whether pictures take so much of their time that sessions should ask the stages less often."""
+        return self._crowded and bool(self._chunks) and self._clock() - self._chunks[-1][0] <= WINDOW_S
 
     def share(self) -> float:
         """90th percentile of the chunk shares in the window; 0 while there are too few chunks to tell."""

@@ -195,6 +195,7 @@ class LiveReplica:
                     self._graph_stages(info, "idle-loops"),
                     self._voice,
                     clock=self._clock,
+                    crowded=self._leases.crowded,
                     on_begin=self._began,
                     on_end=self._ended,
                 )

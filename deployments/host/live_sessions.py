@@ -44,6 +44,7 @@ class LiveSessions:
         stages_for_loops: Stage calls that draw idle loops.
         voice: Speaks text; that of the settings where None.
         clock: Gives monotonic seconds.
+        crowded: Whether the set that serves a session is crowded, by the session's id.
         on_begin: Called with the id of a session that begins.
         on_end: Called with a session's id and why it ended, when everything of it is free.
     """
@@ -57,6 +58,7 @@ class LiveSessions:
         voice: Voice | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
+        crowded: Callable[[str], bool] = lambda session_id: False,
         on_begin: Callable[[str], Awaitable[None]] | None = None,
         on_end: Callable[[str, str], Awaitable[None]] | None = None,
     ) -> None:
@@ -66,6 +68,7 @@ class LiveSessions:
         self._loops = IdleLoops(stages_for_loops, settings.live)
         self._voice = voice or find_voice(settings.voices)
         self._warming: asyncio.Task[None] | None = None
+        self._crowded = crowded
         self._on_begin = on_begin
         self._on_end = on_end
         self._entries: dict[str, HostedSession] = {}
@@ -122,6 +125,7 @@ class LiveSessions:
                 self._helpers,
                 self._voice,
                 self._fetcher,
+                lambda: self.headroom.crowded() or self._crowded(offer.session_id),
             )
             self._beginning.add(offer.session_id)
             announced = asyncio.create_task(self._announce(offer.session_id))  # takes as long as half an answer

@@ -46,6 +46,11 @@ class SessionLeases:
         self._stages[session_id] = stages
         return stages
 
+    def crowded(self, session_id: str) -> bool:
+        """Whether most of the tokens of a session's set are taken, as the pool last said."""
+        lease = self._leases.get(session_id)
+        return lease is not None and lease.crowded
+
     def all(self) -> list[Lease]:
         """Leases to renew."""
         return list(self._leases.values())

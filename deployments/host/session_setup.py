@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from deployments.config import SessionHostSettings
 from deployments.host.event_log import EventLog
 from deployments.host.headroom import Headroom
@@ -57,6 +59,7 @@ def set_up(
     helpers: Helpers,
     voice: Voice,
     fetcher: Fetcher,
+    crowded: Callable[[], bool],
 ) -> HostedSession:
     """Put a session together; nothing of it runs yet.
 
@@ -70,6 +73,7 @@ def set_up(
         helpers: STUN and TURN servers of this process.
         voice: Speaks text.
         fetcher: Talks to ingests, and keeps addresses out that may not be asked.
+        crowded: Whether the stages have so much to do that utterances should ask them less often.
     """
     avatar, canvas = face
     live, session_id = settings.live, offer.session_id
@@ -112,6 +116,7 @@ def set_up(
         offer.seed,
         clock,
         behaviour_of(avatar),
+        crowded,
     )
     viewers = Viewers(hub, settings.rtc, connect_timeout_s=live.connect_timeout_s, helpers=helpers)
 

@@ -32,6 +32,10 @@ WARM: Final = 2.0
 SLOW_WAIT_MS: Final = 80.0
 """Milliseconds that chunks may wait for their batch (95th percentile) before their set counts as slow."""
 SLOW_FOR_S: Final = 5.0
+CROWDED: Final = 0.6
+"""Share of a set's tokens from which on its sessions should ask the stages less often."""
+ROOMY: Final = 0.5
+"""Share below which they may ask as often as they like again."""
 MOVE_NEEDS: Final = 2.0
 """Free tokens that another set must have for a session to move there from a slow one."""
 
@@ -67,6 +71,7 @@ class Lease:
         weight: Number of tokens that it holds.
         fps: Frames per second that its viewers get.
         avatar_id: Id of its avatar; empty for the default one.
+        crowded: Whether most of the set's tokens are taken.
     """
 
     session_id: str
@@ -74,6 +79,7 @@ class Lease:
     weight: float
     fps: float = 25.0
     avatar_id: str = ""
+    crowded: bool = field(default=False, compare=False)
 
 
 class _Set:
@@ -82,6 +88,7 @@ class _Set:
     def __init__(self) -> None:
         self._reports: dict[str, tuple[StageReport, float]] = {}
         self.slow_since: float | None = None
+        self._crowded = False
 
     def take(self, report: StageReport, now: float) -> None:
         self._reports[report.cost.stage] = (report, now)
@@ -107,6 +114,11 @@ class _Set:
     def tokens(self) -> float:
         fit = tokens(self.costs)
         return fit if self.renderer.most is None else min(fit, float(self.renderer.most))
+
+    def is_crowded(self, used: float) -> bool:
+        share = used / self.tokens
+        self._crowded = share >= CROWDED or (self._crowded and share >= ROOMY)
+        return self._crowded
 
     def weight(self, fps: float) -> float:
         return weight(self.costs, fps, self.renderer.doubles)
@@ -191,8 +203,8 @@ class TokenPool:
         """Renew the leases that a host holds; leases that this pool does not know are taken in, even above capacity.
 
         Returns:
-            The same sessions' leases as they are from now on: a session whose set is gone, or has been slow for some seconds, is
-            moved where another set has room.
+            The same sessions' leases as they are from now on, with whether their sets are crowded. A session whose set is gone, or
+            has been slow for some seconds, is moved where another set has room.
         """
         self._sweep()
         now = self._clock()
@@ -202,8 +214,12 @@ class TokenPool:
             held.until = now + LEASE_S
             if self._should_move(held.lease):
                 self._move(held)
-            current.append(held.lease)
-        return current
+            current.append(held)
+        used = self._used()
+        crowded = {name: one.is_crowded(used.get(name, 0.0)) for name, one in self._drawing.items()}
+        for held in current:
+            held.lease = replace(held.lease, crowded=crowded.get(held.lease.set_id, False))
+        return [held.lease for held in current]
 
     def release(self, session_id: str) -> None:
         """Give a session's tokens back; a second time does nothing."""

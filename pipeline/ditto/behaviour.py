@@ -69,9 +69,9 @@ class DittoBehaviour:
     def start(
         self, seed: int, history: F32, first_frame: int, epoch: int, prepared: Carry | None, hop_frames: int = 0
     ) -> Carry:
-        """Implement `pipeline.session.behaviour.MotionBehaviour`; the hop is the stage's own."""
+        """Implement `pipeline.session.behaviour.MotionBehaviour`."""
         ready = prepared if isinstance(prepared, DittoMotionCarry) else None
-        return start_carry(seed, history, self._speaker, self._gaps, first_frame, epoch, ready)
+        return start_carry(seed, history, self._speaker, self._gaps, first_frame, epoch, ready, hop_frames)
 
 
 def _logit_slope(logits: F32) -> F32:

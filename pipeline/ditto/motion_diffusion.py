@@ -43,7 +43,7 @@ class LiveSettings:
     """How live motion is made.
 
     Attributes:
-        hop_frames: New frames per window, a multiple of 5, below 80; the windows overlap by 80 - hop.
+        hop_frames: New frames per window where the session does not ask for more, a multiple of 5, below 80.
         steps: DDIM steps.
         emotion: float32 (m, 8), one row per frame, cycled.
         reset_every: 0: windows continue from the predicted motion; n: every n-th window starts from the source.
@@ -77,7 +77,9 @@ class DittoMotionCarry:
         seed: Session seed.
         next_frame: Index of the next frame to be made.
         blink_gaps: See `pipeline.ditto.blink_schedule.blink_indices`.
+        hop_frames: New frames per window, a multiple of 5, the stage's own or more; 0 = the stage's own. The overlap is 80 - hop.
         history: float32 (overlap + 1, 265), the last driving motion, fused but not smoothed; empty before set-up.
+            The overlap is that of the stage's own hop.
         rows: float32 (overlap, 1024), features of the frames in `history` but its first; empty before speech.
         pending: float32 (t, 1024), features at 50 Hz that do not fill a hop yet.
         d0: float32 (265,), the driving motion that means "no offset"; empty before set-up.
@@ -93,6 +95,7 @@ class DittoMotionCarry:
     seed: int
     next_frame: int
     blink_gaps: int | tuple[int, ...] = 0
+    hop_frames: int = 0
     history: F32 = field(default_factory=lambda: _NO_MOTION)
     rows: F32 = field(default_factory=lambda: np.zeros((0, ROW_DIM), np.float32))
     pending: F32 = field(default_factory=lambda: np.zeros((0, ROW_DIM), np.float32))
@@ -115,6 +118,7 @@ def start_carry(
     first_frame: int = 0,
     epoch: int = 0,
     prepared: DittoMotionCarry | None = None,
+    hop_frames: int = 0,
 ) -> DittoMotionCarry:
     """The carry of speech that starts now.
 
@@ -126,6 +130,7 @@ def start_carry(
         first_frame: Index of the first frame to be made, since the session's start.
         epoch: Session epoch.
         prepared: The answer to a call without rows (the set-up) of this session; None makes the first call do it.
+        hop_frames: See `DittoMotionCarry`.
 
     Raises:
         ShapeError: `shown` is not motion.
@@ -136,7 +141,7 @@ def start_carry(
         raise ShapeError("shown", str(motion.shape), f"(n, {MOTION_DIM}), n >= 1")
     if not 0 <= seed < 2**64:
         raise InvalidInputError("seed", str(seed), "0 to 2^64 - 1")
-    fresh = DittoMotionCarry(speaker, motion[-SHOWN_FRAMES:], seed, first_frame, blink_gaps, epoch=epoch)
+    fresh = DittoMotionCarry(speaker, motion[-SHOWN_FRAMES:], seed, first_frame, blink_gaps, hop_frames, epoch=epoch)
     if prepared is None or prepared.seed != seed:
         return fresh
     return replace(
@@ -167,7 +172,6 @@ class DittoMotionDiffusion:
         self.settings = settings
         self._overlap = SEQ_FRAMES - settings.hop_frames
         self._silence: F32 = np.tile(silence, (SEQ_FRAMES // HOP_FRAMES, 1))
-        self._fade: F32 = _fade(settings.hop_frames)
 
     @property
     def hop_frames(self) -> int:
@@ -249,6 +253,9 @@ class DittoMotionDiffusion:
             return CarryError("carry", f"{carry.family} {carry.version}", f"{FAMILY} {self.settings.version}")
         if len(carry.history) not in (0, self._overlap + 1):
             return CarryError("carry.history", f"{len(carry.history)} frames", f"{self._overlap + 1}")
+        if (hop := self._hop(carry)) % HOP_FRAMES or not self.hop_frames <= hop < SEQ_FRAMES:
+            allowed = f"a multiple of {HOP_FRAMES} from {self.hop_frames} to {SEQ_FRAMES - HOP_FRAMES}"
+            return CarryError("carry.hop_frames", str(hop), allowed)
         if carry.finished:
             return CarryError("carry", "a finished stream", "a carry from start_carry")
         if not len(rows.rows):
@@ -290,18 +297,19 @@ class DittoMotionDiffusion:
 
     def _has_hop(self, carry: DittoMotionCarry, final: bool) -> bool:
         waiting = len(carry.pending)
-        return waiting >= self.hop_frames * ROWS_PER_FRAME or (final and waiting > 0)
+        return waiting >= self._hop(carry) * ROWS_PER_FRAME or (final and waiting > 0)
 
     def _run(self, carries: Sequence[DittoMotionCarry]) -> list[tuple[F32, DittoMotionCarry]]:
         """Sample one hop of each session."""
         hops = [self._next_rows(carry) for carry in carries]
+        overlaps = [SEQ_FRAMES - self._hop(carry) for carry in carries]
         windows = [
-            (c, self._condition_frame(c), np.concatenate([c.rows, rows]), c.next_frame - self._overlap)
-            for c, (rows, _) in zip(carries, hops, strict=True)
+            (c, self._condition_frame(c), np.concatenate([c.rows[-overlap:], rows]), c.next_frame - overlap)
+            for c, (rows, _), overlap in zip(carries, hops, overlaps, strict=True)
         ]
         results = []
-        for carry, (rows, used), motion in zip(carries, hops, self._sample(windows), strict=True):
-            fused = motion[self._overlap :] + (carry.history[-1] - motion[self._overlap - 1]) * self._fade
+        for carry, (rows, used), overlap, motion in zip(carries, hops, overlaps, self._sample(windows), strict=True):
+            fused = motion[overlap:] + (carry.history[-1] - motion[overlap - 1]) * _fade(SEQ_FRAMES - overlap)
             kept = fused[: -(-used // ROWS_PER_FRAME)].astype(np.float32)
             after = replace(
                 carry,
@@ -314,16 +322,20 @@ class DittoMotionDiffusion:
             results.append((self._offsets(carry, kept), after))
         return results
 
+    def _hop(self, carry: DittoMotionCarry) -> int:
+        return carry.hop_frames or self.hop_frames
+
     def _next_rows(self, carry: DittoMotionCarry) -> tuple[F32, int]:
         """Features of the next hop's frames, (hop, 1024), and how many 50 Hz rows they use up."""
-        wanted = self.hop_frames * ROWS_PER_FRAME
+        hop = self._hop(carry)
+        wanted = hop * ROWS_PER_FRAME
         rows = carry.pending[:wanted]
         filled = np.concatenate([rows, np.repeat(rows[-1:], wanted - len(rows), axis=0)])
-        return filled.reshape(self.hop_frames, ROWS_PER_FRAME, ROW_DIM).mean(axis=1).astype(np.float32), len(rows)
+        return filled.reshape(hop, ROWS_PER_FRAME, ROW_DIM).mean(axis=1).astype(np.float32), len(rows)
 
     def _condition_frame(self, carry: DittoMotionCarry) -> F32:
         settings = self.settings
-        predicted: F32 = carry.history[0]
+        predicted: F32 = carry.history[self._hop(carry) - SEQ_FRAMES - 1]
         if not settings.reset_every or carry.windows % settings.reset_every:
             return predicted
         kept = slice(*settings.reset_keeps)

@@ -12,6 +12,7 @@ from pipeline.ditto.audio_features import LOOKAHEAD_SAMPLES, DittoAudioFeatures
 from pipeline.ditto.feature_windows import HOP_FRAMES
 from pipeline.ditto.load import load_audio_features, load_motion_modes, load_renderer
 from pipeline.ditto.motion_modes import DittoMotionModes
+from pipeline.ditto.motion_windows import SEQ_FRAMES
 from pipeline.ditto.renderer import DEFAULT_CACHE_BYTES, DittoRenderer
 from pipeline.ditto.tail import DittoTail
 from pipeline.rife.local import LocalRife
@@ -31,6 +32,7 @@ def stage_info(audio: AudioFacts, motion: MotionFacts) -> StageInfo:
         doubles_in_motion_space=False,
         sets_up=True,
         gate_frames=LOOKAHEAD_SAMPLES // SAMPLES_PER_FRAME,
+        hop_choices=tuple(hop for hop in (2 * motion.hop_frames,) if hop < SEQ_FRAMES),
     )
 
 

@@ -36,11 +36,13 @@ class Cadence:
         hop_frames: New frames per motion window.
         gate_frames: Whole frames after a hop that decide whether someone speaks.
         margin: Samples of time kept for computing.
+        chunk_frames: Frames per render call.
     """
 
     hop_frames: int
     gate_frames: int
     margin: int
+    chunk_frames: int
 
 
 class Deadlines:
@@ -48,22 +50,26 @@ class Deadlines:
 
     Args:
         stages: The stages; they say how long they take, and how far they look ahead.
-        cadence: How speech is cut into hops.
+        begin: Says how the utterance that begins is cut into work.
         timeline: The samples that will be heard.
         more_may_come: Whether samples may still be written where the timeline ends now.
         now: Position of the media clock in samples.
+
+    Attributes:
+        cadence: How the present utterance is cut into work, or the last one.
     """
 
     def __init__(
         self,
         stages: StageMeter,
-        cadence: Cadence,
+        begin: Callable[[], Cadence],
         timeline: Timeline,
         more_may_come: Callable[[], bool],
         now: Callable[[], int],
     ) -> None:
         self._stages = stages
-        self._cadence = cadence
+        self._begin = begin
+        self.cadence = begin()
         self._timeline = timeline
         self._more_may_come = more_may_come
         self._now = now
@@ -72,8 +78,13 @@ class Deadlines:
     @property
     def rules(self) -> Rules:
         """Rules for the planner: speech begins at any frame, a little before its sound; the loop shows idle frames."""
-        cadence = self._cadence
+        cadence = self.cadence
         return Rules(cadence.hop_frames, cadence.gate_frames, grid=1, ahead=PREROLL_FRAMES, idle=0, fade=_FADE_CHUNK)
+
+    def begin_speech(self) -> Cadence:
+        """Choose how the utterance that begins is cut, and cut it so until the next one begins."""
+        self.cadence = self._begin()
+        return self.cadence
 
     @property
     def present(self) -> int:
@@ -115,7 +126,7 @@ class Deadlines:
         start, now = frame * SAMPLES_PER_FRAME, self._now()
         if start > now + _AHEAD:
             return False
-        cadence = self._cadence
+        cadence = self.cadence
         ahead = max(self._stages.info.lookahead_samples, cadence.gate_frames * SAMPLES_PER_FRAME)
         here = self._known(now) >= start + cadence.hop_frames * SAMPLES_PER_FRAME + ahead
         return here or now + cadence.margin // 2 >= start

@@ -7,6 +7,7 @@ from typing import Final
 
 from pipeline.live.deadlines import PREROLL_FRAMES, Cadence
 from pipeline.live.grid import MediaGrid, samples_of_ms
+from pipeline.live.hop_choice import HopChoice
 from pipeline.live.microphone import Microphone
 from pipeline.live.settings import LiveSettings
 from pipeline.live.speech_queue import LeadTimes
@@ -21,30 +22,60 @@ LONGEST_CHAIN_S: Final = 0.5
 _CHAIN_RESERVE: Final = 1.25
 
 
+def chunk_of(hop_frames: int, wanted: int) -> int:
+    """Frames per render call: as many as wanted where hops divide into such calls, else a whole hop."""
+    return wanted if hop_frames % wanted == 0 else hop_frames
+
+
 class LipDelay:
     """Decides how long the voice of one live session waits until its lips are ready.
 
     Args:
         stages: Stage calls, which say what the model needs and how long they took.
-        settings: Wanted hop, and time kept for computing.
+        settings: Time kept for computing, and frames per render call.
+        hops: Chooses how long the hops of an utterance are.
         grid: Ticks of the session.
-
-    Attributes:
-        cadence: How speech is cut into work.
-        needed: Samples after the first one of a hop that must be here before it can be made.
     """
 
-    def __init__(self, stages: StageMeter, settings: LiveSettings, grid: MediaGrid) -> None:
+    def __init__(self, stages: StageMeter, settings: LiveSettings, hops: HopChoice, grid: MediaGrid) -> None:
         self._stages = stages
+        self._hops = hops
         self._late: deque[int] = deque(maxlen=LATE_TICKS)
         self._late_within = LATE_WITHIN_S * grid.fps
         info = stages.info
-        hop = settings.hop_frames if settings.hop_frames in info.hop_choices else info.hop_frames
         gate_frames = min(info.lookahead_frames, info.lookahead_samples // SAMPLES_PER_FRAME)
-        self.cadence = Cadence(hop, gate_frames, samples_of_ms(settings.margin_ms))
-        self.needed = hop * SAMPLES_PER_FRAME + max(info.lookahead_samples, gate_frames * SAMPLES_PER_FRAME)
+        margin = samples_of_ms(settings.margin_ms)
+        self._cadences = {
+            hops.long: Cadence(hops.long, gate_frames, margin, hops.long),
+            hops.short: Cadence(hops.short, gate_frames, margin, chunk_of(hops.short, settings.chunk_frames)),
+        }
+        self._after_hop = max(info.lookahead_samples, gate_frames * SAMPLES_PER_FRAME)
         if grid.ticks_per_frame > 1:
-            self.needed += SAMPLES_PER_FRAME  # the frame after the last one is needed, too
+            self._after_hop += SAMPLES_PER_FRAME  # the frame after the last one is needed, too
+
+    @property
+    def cadence(self) -> Cadence:
+        """How speech that begins now should be cut into work."""
+        return self._cadences[self._hops.now()]
+
+    @property
+    def needed(self) -> int:
+        """Samples after the first one of such a hop that must be here before it can be made."""
+        return self._needed(self._hops.now())
+
+    def begin(self, microphone: Microphone | None) -> Cadence:
+        """How the utterance that begins is cut: in long hops only where its voice waits long enough for them.
+
+        Args:
+            microphone: Microphone that drives the face; None for pushed speech, which is here before its lips begin.
+        """
+        hop = self._hops.now()
+        if microphone is not None and microphone.delay < self._needed(hop):
+            hop = self._hops.short  # whoever begins to speak in the moment in which it grows is not made to wait
+        return self._cadences[hop]
+
+    def _needed(self, hop_frames: int) -> int:
+        return hop_frames * SAMPLES_PER_FRAME + self._after_hop
 
     @property
     def computing(self) -> int:

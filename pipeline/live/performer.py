@@ -6,6 +6,7 @@ It listens in its loop, speaks from the pose it shows, and goes back without a j
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -57,6 +58,7 @@ class Performer:
         self._planner = Planner(deadlines.rules)
         self._score = MotionScore(place.motion)
         self._screen = Screen(loop.grid, place, shelf, self._score)
+        self._opening = opening
         self._maker = MotionMaker(stages, opening, self._score, timeline.levelled)
         self._worker = Worker(lambda: self._set_up(opening, loop.motion_at(0)), self._step)
 
@@ -184,9 +186,12 @@ class Performer:
             self._score.forget_from(first)
         if made < first and screen.shown < first and screen.is_drawn(first - 1):  # held, if nothing newer was drawn
             self._score.hold(self._score.at(screen.shown), screen.shown + 1, first)
+        cadence = self._deadlines.begin_speech()
+        self._opening.hop_frames = cadence.hop_frames
+        self._shelf.chunk_frames = cadence.chunk_frames
         self._maker.turn(turn)
         screen.draw_from(first)
-        self._planner = self._planner.after(turn)
+        self._planner = replace(self._planner, rules=self._deadlines.rules).after(turn)
 
     def _begin_fade(self, turn: Turn) -> None:
         """Go back into the loop from the pose before a frame."""

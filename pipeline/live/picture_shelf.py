@@ -45,12 +45,13 @@ class PictureShelf:
         stages: The stages that draw pictures.
         avatar_id: Id of the avatar whose face is drawn.
         picture: Frame rate, colour, calls in flight.
-        chunk_frames: Frames of motion per call.
+        chunk_frames: See below.
         grid: Ticks of the session.
         now: Gives the position of the media clock in samples.
         on_ready: Called whenever pictures have come.
 
     Attributes:
+        chunk_frames: Frames of motion per call, from the next call on.
         origin: Frame at which the idle loop began; a template video's frames are counted from there.
         due: The next tick; pictures for earlier ones are not wanted.
         dropped: Number of pictures that came too late, or were not drawn because they would have come too late.
@@ -69,7 +70,7 @@ class PictureShelf:
         self._stages = stages
         self._avatar_id = avatar_id
         self._picture = picture
-        self._chunk_frames = chunk_frames
+        self.chunk_frames = chunk_frames
         self._per_frame = grid.ticks_per_frame
         self._now = now
         self._on_ready = on_ready
@@ -155,10 +156,10 @@ class PictureShelf:
         return self._drawer
 
     async def _draw(self, motion: F32, first_frame: int, after: F32 | None) -> None:
-        for start in range(0, len(motion), self._chunk_frames):
+        for start in range(0, len(motion), self.chunk_frames):
             while len(self._tasks) >= self._picture.credits:
                 await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-            part, first = motion[start : start + self._chunk_frames], first_frame + start
+            part, first = motion[start : start + self.chunk_frames], first_frame + start
             late = self._too_late(first, len(part))
             if late:
                 self.dropped += late * self._per_frame
@@ -166,7 +167,7 @@ class PictureShelf:
                 part, first = part[late:], first + late
             if not len(part):
                 continue
-            end = start + self._chunk_frames
+            end = start + self.chunk_frames
             following = motion[end] if end < len(motion) else after
             self._begin(part, first, following)
 

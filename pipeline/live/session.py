@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from kernels.arrays import F32
@@ -16,6 +17,7 @@ from pipeline.config import SessionSettings
 from pipeline.live.contracts import Drive, EndReason, LiveClock, LiveSink, LiveState, VideoTick
 from pipeline.live.deadlines import Deadlines
 from pipeline.live.driving_voice import DrivingVoice
+from pipeline.live.hop_choice import HopChoice
 from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.input_rate import RATE_WINDOW_S
 from pipeline.live.lifetime import Lifetime
@@ -57,6 +59,7 @@ class LiveSession:
         seed: Seed of everything that is left to chance.
         clock: Media clock of the session.
         behaviour: How the avatar idles and begins to speak; asked of its family where None.
+        crowded: Whether the stages have so much to do that utterances should ask them less often, in longer hops.
 
     Attributes:
         voice: The voice that drives the face; pushed speech is given to it.
@@ -78,6 +81,7 @@ class LiveSession:
         seed: int,
         clock: LiveClock,
         behaviour: MotionBehaviour | None = None,
+        crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         self.session_id = session_id
         self._avatar, self._idle_loops, self._sink = avatar, idle_loops, sink
@@ -88,7 +92,8 @@ class LiveSession:
         self._grid = self._loop.grid
         timeline = Timeline()
         scan = SpeechScan(timeline.levelled, picture.silence)
-        self._delay = LipDelay(self._stages, settings, self._grid)
+        hops = HopChoice(stages.info, settings.hop_frames, crowded)
+        self._delay = LipDelay(self._stages, settings, hops, self._grid)
         self.voice = DrivingVoice(
             drive,
             timeline,
@@ -101,13 +106,15 @@ class LiveSession:
             clock.now,
             self._wake,
         )
-        hop = self._delay.cadence.hop_frames
-        chunk_frames = settings.chunk_frames if hop % settings.chunk_frames == 0 else hop
-        self._shelf = PictureShelf(
-            self._stages, avatar.avatar_id, picture, chunk_frames, self._grid, self._now, self._wake
+        microphone = self.voice.microphone if drive is Drive.MIC else None
+        deadlines = Deadlines(
+            self._stages, lambda: self._delay.begin(microphone), timeline, lambda: self.voice.more_may_come, self._now
         )
-        deadlines = Deadlines(self._stages, self._delay.cadence, timeline, lambda: self.voice.more_may_come, self._now)
-        opening = Opening(behaviour, self._stages, seed, hop)
+        cadence = deadlines.cadence
+        self._shelf = PictureShelf(
+            self._stages, avatar.avatar_id, picture, cadence.chunk_frames, self._grid, self._now, self._wake
+        )
+        opening = Opening(behaviour, self._stages, seed, cadence.hop_frames)
         self._performer = Performer(self._stages, self._loop, opening, timeline, scan, self._shelf, deadlines)
         self._speaking = SpeakingState(session_id, sink.event, lambda: self._grid.pts_s(self._tick_number))
         self._life = Lifetime(clock, settings.connect_timeout_s)

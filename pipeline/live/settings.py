@@ -26,7 +26,9 @@ class LiveSettings(Settings):
         description="A new session is refused when it would make pictures take longer than this share of the time that they last.",
     )
     chunk_frames: Literal[4, 8, 16] = Field(4, description="Motion frames per render call; short ones answer sooner.")
-    hop_frames: Literal[4, 8] = Field(4, description="New motion frames per window where the family allows a choice.")
+    hop_frames: Literal[4, 8] = Field(
+        4, description="New motion frames per window where the family allows it; more of them while stages are crowded."
+    )
     margin_ms: int = Field(80, ge=0, le=1000, description="Time kept for computing and jitter before a frame is due.")
     stage_call_s: float = Field(2.0, gt=0, le=60, description="A stage call that takes longer counts as lost.")
     idle_ttl_s: float = Field(300.0, gt=0, description="A session in which nobody spoke for so long ends.")

@@ -28,18 +28,29 @@ class Opening:
         behaviour: How faces of the avatar's family begin to speak.
         stages: Say how much past motion a window wants; do what can be done before the first sample.
         seed: Session seed.
-        hop_frames: One of `StageInfo.hop_choices`, or the stage's own hop.
+        hop_frames: See below.
+
+    Attributes:
+        hop_frames: Frames per window of speech that begins: one of `StageInfo.hop_choices`, or the stage's own hop. Families that
+            have a set-up take any of them afterwards.
     """
 
     def __init__(self, behaviour: MotionBehaviour, stages: Stages, seed: int, hop_frames: int) -> None:
-        info = stages.info
         self._behaviour = behaviour
         self._stages = stages
         self._seed = seed
-        self._chosen_hop = 0 if hop_frames == info.hop_frames else hop_frames
+        self.hop_frames = hop_frames
         self._prepared: Carry | None = None
-        self.history_frames = info.history_frames + info.hop_frames - hop_frames
-        """Frames of past motion that speech begins from."""
+
+    @property
+    def history_frames(self) -> int:
+        """Frames of past motion that speech begins from: a shorter hop leaves more of a window to them."""
+        info = self._stages.info
+        return info.history_frames + max(info.hop_frames - self.hop_frames, 0)
+
+    @property
+    def _chosen_hop(self) -> int:
+        return 0 if self.hop_frames == self._stages.info.hop_frames else self.hop_frames
 
     @property
     def mouth(self) -> slice:

@@ -264,6 +264,7 @@ async def live(
     settings: LiveSettings | None = None,
     stages: LiveFakeStages | None = None,
     clock: FakeClock | None = None,
+    crowded: Callable[[], bool] = lambda: False,
 ) -> AsyncGenerator[Stage, None]:
     """A running session, ended afterwards."""
     clock = clock or (stages.clock if stages else FakeClock())
@@ -274,7 +275,8 @@ async def live(
     picture = SessionSettings.model_validate({"fps": fps, "silence": SilenceSettings()})
     if warm:
         await loops.draw(loops.open(avatar, picture), avatar, picture)
-    session = LiveSession("s", StageMeter(stages, clock.now), avatar, loops, sink, settings, picture, drive, 7, clock)
+    metered = StageMeter(stages, clock.now)
+    session = LiveSession("s", metered, avatar, loops, sink, settings, picture, drive, 7, clock, crowded=crowded)
     task = asyncio.create_task(session.run())
     await settle()
     if connect:

@@ -13,9 +13,10 @@ pytest.importorskip("ray.serve")
 pytest.importorskip("aiortc")
 
 from benchmarks import capacity
-from benchmarks.capacity import document_of, done_before, plan_of, with_baseline
+from benchmarks.capacity import document_of, done_before, with_baseline
 from benchmarks.core.record import BenchmarkRecord, make_record, write_records
 from benchmarks.core.run_info import describe_run
+from benchmarks.graph.capacity_cases import plan_of
 from benchmarks.graph.capacity_run import Spent, Steady, bound, late_share, most, p99_ms, wait_for
 from benchmarks.graph.light_clients import PictureCounter
 from kernels.errors import InvalidInputError

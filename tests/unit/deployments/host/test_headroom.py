@@ -69,6 +69,19 @@ def test_what_is_long_ago_does_not_count() -> None:
     headroom.admit("s2")
 
 
+def test_it_is_crowded_from_half_of_the_time_on_and_until_there_is_room_again() -> None:
+    clock = ManualClock()
+    headroom = Headroom(8, 2.0, clock)
+    said = []
+    for share in (0.4, 0.55, 0.4, 0.3, 0.55):
+        _chunks(headroom, "s1", share)
+        said.append(headroom.crowded())
+        clock.now += WINDOW_S / 2 if share == 0.55 else WINDOW_S + 1.0
+    assert said == [False, True, True, False, True]
+    clock.now += WINDOW_S
+    assert not headroom.crowded(), "nobody speaks any more"
+
+
 def test_one_slow_chunk_refuses_nobody() -> None:
     headroom = Headroom(8, 0.8, ManualClock())
     headroom.admit("s1")

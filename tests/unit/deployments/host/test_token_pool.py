@@ -108,6 +108,16 @@ def test_a_host_that_renews_keeps_its_sessions_for_hours() -> None:
         pool.acquire("t", 25.0)
 
 
+def test_a_set_is_crowded_from_three_fifths_of_its_tokens_on_until_half_of_them_are_free() -> None:
+    pool = _pool(ManualClock(), a=10)
+    leases = [pool.acquire(f"s{number}", 25.0) for number in range(5)]
+    said = [pool.renew(leases)[0].crowded]
+    for last, stays in ((6, True), (5, False), (4, False), (5, True)):
+        pool.acquire(f"s{last - 1}", 25.0) if stays else pool.release(f"s{last}")
+        said.append(pool.renew(leases[:1])[0].crowded)
+    assert said == [False, True, True, False, False]
+
+
 def test_a_pool_that_starts_anew_learns_its_sessions_and_moves_none_of_them() -> None:
     clock = ManualClock()
     before = _pool(clock, a=2, b=2)

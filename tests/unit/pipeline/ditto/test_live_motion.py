@@ -78,6 +78,28 @@ def test_windows_are_cut_by_the_hop_alone(hop: int) -> None:
     assert len(model.batches) == 2 * (1 + 140 // hop)
 
 
+def test_a_session_may_ask_for_longer_hops_and_its_windows_are_those_of_a_stage_with_such_hops() -> None:
+    def spoken(made_by: DittoMotionDiffusion, hop: int) -> F32:
+        _, prepared = made_by.step(NO_ROWS, start_carry(7, STILL, speaker()))
+        carry, out = start_carry(7, STILL, speaker(), prepared=prepared, hop_frames=hop), []
+        for first in range(0, 60, 10):
+            chunk, carry = made_by.step(rows(first, 10), carry)
+            out.append(chunk.motion)
+        return np.concatenate(out)
+
+    model, longer = FormulaModel(), FormulaModel()
+    asked = spoken(stage(model), 10)
+    np.testing.assert_array_equal(asked, spoken(stage(longer, hop_frames=10), 0))
+    assert len(model.batches) == len(longer.batches) == 1 + 60 // 10
+    assert not np.array_equal(asked, spoken(stage(), 0))
+
+
+@pytest.mark.parametrize("hop", [4, 12, 80, -5])
+def test_a_hop_that_a_stage_cannot_make_is_refused(hop: int) -> None:
+    with pytest.raises(CarryError, match=r"carry\.hop_frames"):
+        stage().step(rows(0, 5), start_carry(7, STILL, speaker(), hop_frames=hop))
+
+
 def test_set_up_before_the_first_sample_changes_nothing_but_the_wait() -> None:
     model = FormulaModel()
     made_by = stage(model)
