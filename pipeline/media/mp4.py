@@ -72,6 +72,10 @@ class MemoryMp4Writer(MuxedMp4):
         )
         return container
 
+    def _append(self, data: bytes) -> None:
+        self._buffer.seek(0, io.SEEK_END)
+        self._buffer.write(data)
+
     def finish(self) -> bytes:
         """The whole file. See `Mp4Writer.finish`."""
         super().finish()
@@ -126,6 +130,10 @@ class PathMp4Writer(MuxedMp4):
             str(self._part), "w", format="mp4", container_options={**front, **options}
         )
         return container
+
+    def _append(self, data: bytes) -> None:
+        with self._part.open("ab") as file:
+            file.write(data)
 
     def finish(self) -> bytes:
         """Put the file in its place; returns no bytes. See `Mp4Writer.finish`."""

@@ -63,6 +63,11 @@ class _FrontAndBody:
         """Where the next byte goes."""
         return self._position
 
+    def append(self, data: bytes) -> None:
+        """Add bytes behind everything that was written."""
+        self._position = len(self.front) if len(self.front) < self._front_bytes else self._end
+        self.write(data)
+
     def take(self) -> bytes:
         """What came behind the front since the last call."""
         parts, self._parts = self._parts, []
@@ -119,6 +124,9 @@ class PiecewiseMp4Writer(MuxedMp4):
             self._sink, "w", format="mp4", container_options={"moov_size": str(self._index_bytes), **options}
         )
         return container
+
+    def _append(self, data: bytes) -> None:
+        self._sink.append(data)
 
     def _take(self) -> bytes:
         return self._sink.take()

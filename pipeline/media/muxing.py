@@ -15,6 +15,7 @@ from pipeline.config import EncoderSettings
 from pipeline.media.audio_in import AudioTrack
 from pipeline.media.encoder import Purpose, VideoFormat
 from pipeline.media.encoder_select import EncoderSelector, default_selector
+from pipeline.media.provenance import COMMENT, xmp_box
 from pipeline.media.voice_feed import VoiceFeed
 from pipeline.types import Nv12Canvas
 
@@ -148,6 +149,7 @@ class MuxedMp4(ABC):
         except self._av.error.FFmpegError as error:
             raise MuxingError(f"cannot finish the file: {error.strerror}") from error
         self._container = None
+        self._append(xmp_box())
         return self._take()
 
     def close(self) -> None:
@@ -164,6 +166,10 @@ class MuxedMp4(ABC):
     ) -> None:
         """Close."""
         self.close()
+
+    @abstractmethod
+    def _append(self, data: bytes) -> None:
+        """Put a box behind the finished file, where its kind allows that."""
 
     def _take(self) -> bytes:
         """Bytes that became ready since the last call."""
@@ -189,6 +195,7 @@ class MuxedMp4(ABC):
         timescale = lcm(self._format.rate.numerator, self._voice_rate_hz or 1)
         options = {"movie_timescale": str(timescale)} if timescale <= MAX_TIMESCALE else {}
         self._container = self._open_container(options)
+        self._container.metadata["comment"] = COMMENT
         self._video: VideoStream = self._container.add_stream(codec_name, rate=self._format.rate)  # type: ignore[assignment]  # a video codec gives a video stream
         return self._video.codec_context
 

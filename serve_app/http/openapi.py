@@ -92,7 +92,9 @@ def problems(*which: int | str) -> dict[int | str, dict[str, Any]]:
 def video_answer(ranges: bool = False) -> dict[int | str, dict[str, Any]]:
     """`responses=` of a route that answers an mp4."""
     content = {"video/mp4": {"schema": {"type": "string", "format": "binary"}}}
-    answers: dict[int | str, dict[str, Any]] = {200: {"description": "The mp4 (H.264 + AAC).", "content": content}}
+    answers: dict[int | str, dict[str, Any]] = {
+        200: {"description": "The mp4 (H.264 + AAC); its metadata say that it is computed.", "content": content}
+    }
     if ranges:
         answers[206] = {"description": "One byte range of the mp4.", "content": content}
     return answers

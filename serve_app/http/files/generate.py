@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from deployments.host.jobs import JobStarted
+from pipeline.media.provenance import SOURCE_TYPE
 from pipeline.media.results_store import StoredResult, keep
 from pipeline.voices.captions import webvtt
 from serve_app.access.owned_ids import owned_id
@@ -37,6 +38,9 @@ class GenerateAnswer(BaseModel):
     height: int = Field(description="Pixels.", examples=[1280])
     size_bytes: int = Field(description="Of the file.", examples=[812345])
     avatar_id: str = Field(description="Who speaks.")
+    digital_source_type: str = Field(
+        SOURCE_TYPE, description="IPTC's word for a computed picture; the file's metadata hold it, too."
+    )
     captions: str | None = Field(
         None, description="WebVTT of what is said, where text came in `prompt`; null for audio.", examples=["WEBVTT\n"]
     )
@@ -141,6 +145,7 @@ def _headers(started: StartedJob) -> dict[str, str]:
         "X-Width": str(facts.width),
         "X-Height": str(facts.height),
         "X-Avatar-Id": facts.avatar_id,
+        "X-Digital-Source-Type": SOURCE_TYPE,
         "X-Accel-Buffering": "no",
     }
     if started.size_bytes:

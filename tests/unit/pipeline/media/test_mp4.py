@@ -1,6 +1,7 @@
 import io
 from fractions import Fraction
 from pathlib import Path
+from xml.etree import ElementTree
 
 import av
 import numpy as np
@@ -15,6 +16,7 @@ from pipeline.media.fragmented_mp4 import FragmentedMp4Writer
 from pipeline.media.mp4 import MemoryMp4Writer, PathMp4Writer
 from pipeline.media.mp4_pieces import PiecewiseMp4Writer
 from pipeline.media.muxing import MuxingError
+from pipeline.media.provenance import COMMENT, SOURCE_TYPE
 from tests.support.media_samples import moving_canvas, sine, wav
 
 SETTINGS = EncoderSettings(prefer="x264")
@@ -287,6 +289,32 @@ def test_a_file_that_leaves_in_pieces_is_the_same_file(frames: int, with_voice: 
     assert len(writer.front) == min(writer.front_bytes, len(whole))
     if frames == 400:
         assert sum(map(len, parts)) > 0.5 * len(body), "most of it left before the end"
+
+
+@pytest.mark.parametrize("kind", [*WRITERS, PiecewiseMp4Writer, PathMp4Writer])
+@pytest.mark.parametrize("frames", [1, 60])
+def test_every_file_says_that_it_is_computed(kind, frames: int, tmp_path: Path) -> None:
+    voice, look = tone(frames * 640), VideoFormat(96, 64, 25)
+    if kind is PathMp4Writer:
+        made(PathMp4Writer(tmp_path / "a.mp4", look, voice, SETTINGS, frames=frames), frames)
+        data = (tmp_path / "a.mp4").read_bytes()
+    elif kind is PiecewiseMp4Writer:
+        writer = PiecewiseMp4Writer(look, voice, SETTINGS, frames)
+        body = made(writer, frames)
+        data = writer.front + body
+    else:
+        data = made(kind(look, voice, SETTINGS), frames)
+    with av.open(io.BytesIO(data)) as file:
+        assert file.metadata["comment"] == COMMENT
+        assert sum(1 for _ in file.decode(video=0)) == frames
+    if kind is FragmentedMp4Writer:
+        assert boxes(data)[-1] == "mfra", "a stream ends with the list of its fragments"
+        return
+    assert boxes(data)[-1] == "uuid" and boxes(data).count("uuid") == 1
+    packet = data[data.rindex(b"<x:xmpmeta") : data.rindex(b"<?xpacket end")]
+    tree = ElementTree.fromstring(packet)  # noqa: S314  # our own
+    [described] = tree.iter("{http://www.w3.org/1999/02/22-rdf-syntax-ns#}Description")
+    assert described.get("{http://iptc.org/std/Iptc4xmpExt/2008-02-29/}DigitalSourceType") == SOURCE_TYPE
 
 
 def test_bytes_that_have_left_cannot_be_written_again() -> None:
