@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # an avatar is read without torch, and its family is asked th
     from pipeline.avatars.portrait import PortraitLimits
     from pipeline.avatars.store import AvatarStore
     from pipeline.config import FileMotion, RifeSettings
+    from pipeline.expression.looks import Looks
     from pipeline.rife.interpolator import FrameInterpolator
     from pipeline.session.behaviour import MotionBehaviour
     from pipeline.session.clip_motion import ClipStart
@@ -129,6 +130,7 @@ class Family(ABC):
         stages: The stages that it has. Where `motion_diffusion` is not among them, `pass_on` stands in for it, in the session.
         needs_gpu: False where a CPU runs it in real time.
         doubles_in_motion_space: True where the renderer makes frames above 25 per second itself; False where `rife` does.
+        expresses: Parts of looks that its faces can show: any of `expression`, `gaze` and `energy`.
         gpu_shares: Share of a GPU that one replica of each of its stages, and of `rife`, reserves where there are GPUs; together
             one GPU at most.
         weights: What `liveanchor weights` pulls, imports and verifies for it; empty where its weights come with the package.
@@ -138,6 +140,7 @@ class Family(ABC):
     stages: ClassVar[tuple[NeuralStage, ...]] = ALL_STAGES
     needs_gpu: ClassVar[bool] = False
     doubles_in_motion_space: ClassVar[bool] = False
+    expresses: ClassVar[frozenset[str]] = frozenset()
     gpu_shares: ClassVar[Mapping[str, float]] = USUAL_SHARES
     weights: ClassVar[tuple[WeightsEntry, ...]] = ()
 
@@ -216,6 +219,30 @@ class Family(ABC):
         Raises:
             ShapeError: It names the array.
         """
+
+    def express(self, motion: F32, values: F32) -> F32:
+        """Lay looks over motion that was made without them; a function of each frame alone.
+
+        Args:
+            motion: float32 (n, width), as the behaviour and the motion stage make it.
+            values: float32 (n, channels) of the same frames, from `pipeline.expression.looks.Looks.values`.
+        """
+        raise LookupError(f"faces of the family {self.name} express nothing")
+
+    def check_looks(self, looks: Looks, field: str = "{}") -> None:
+        """Refuse looks that its faces cannot show.
+
+        Args:
+            looks: What was asked for.
+            field: How a field is named to the caller; `{}` stands for the name here.
+
+        Raises:
+            InvalidInputError: It names the part: `expression`, `gaze` or `energy`.
+        """
+        for part in sorted(looks.parts - self.expresses):
+            can = ", ".join(sorted(self.expresses)) or "none of expression, gaze, energy"
+            detail = f"faces of the family {self.name} cannot show it"
+            raise InvalidInputError(field.format(part), "a value", f"nothing: {self.name} has {can}", detail)
 
     @abstractmethod
     def behaviour(self, avatar: Avatar) -> MotionBehaviour:

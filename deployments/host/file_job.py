@@ -11,6 +11,7 @@ from deployments.config import SessionHostSettings
 from deployments.graph.payload import Payload
 from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
 from pipeline.config import EncoderSettings
+from pipeline.families import find_family
 from pipeline.media.audio_in import DecodedAudio, decode_audio
 from pipeline.media.encoder_select import default_selector
 from pipeline.media.fragmented_mp4 import FragmentedMp4Writer
@@ -72,10 +73,11 @@ def prepare_job(
     """Decode the speech, let go of the upload, and find the presenter. The call takes long: make it in a thread.
 
     Raises:
-        InvalidInputError: The speech cannot be used, or the avatar id is not known.
+        InvalidInputError: The speech cannot be used, the avatar id is not known, or its face cannot show the looks.
     """
     limits = settings.limits.of_audio()
     avatar = presenter(job.avatar_id)
+    find_family(avatar.family).check_looks(job.looks)
     decoded = decode_audio(job.audio.view, limits, normalise=job.normalise)
     job.audio.release()
     return PreparedJob(job, decoded, avatar, cues)
@@ -122,6 +124,7 @@ async def run_job(
             job.settings,
             writer,
             seed=job.seed,
+            looks=job.looks,
             on_progress=lambda done, total: events.put_nowait(JobProgress(done, total)),
         )
         offset = writer.front_bytes if isinstance(writer, PiecewiseMp4Writer) else 0

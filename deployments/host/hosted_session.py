@@ -19,6 +19,7 @@ from deployments.host.live_commands import (
     AddViewerCandidates,
     CloseAudio,
     End,
+    Express,
     Interrupt,
     LiveCommand,
     OpenAudio,
@@ -153,6 +154,8 @@ class HostedSession:
                 self._texts.cancel()
                 cut = self.session.interrupt()
                 return Interrupted(cut.epoch, cut.position_s, cut.utterance_id)
+            case Express(looks=looks):
+                return self.session.express(looks)
             case ReadStats():
                 return self.stats()
             case AddViewer():

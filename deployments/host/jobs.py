@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from deployments.graph.payload import Payload
 from pipeline.config import SessionSettings
+from pipeline.expression.looks import NEUTRAL_FACE, Looks
 from pipeline.voices.captions import Cue
 
 PIECE_BYTES = 256 * 1024
@@ -25,6 +26,7 @@ class FileJob:
         stream: True: a fragmented mp4, playable while it is made. False: a finished file (index in front).
         normalise: Bring the voice to -23 LUFS; otherwise its level stays what it was.
         prompt: Text that the host's voice speaks; empty where there is `audio`.
+        looks: What the face expresses, by seconds of the speech.
     """
 
     job_id: str
@@ -35,6 +37,7 @@ class FileJob:
     stream: bool = False
     normalise: bool = False
     prompt: str = ""
+    looks: Looks = NEUTRAL_FACE
 
 
 @dataclass(frozen=True)

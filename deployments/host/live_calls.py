@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deployments.host.token_pool import Lease
+from pipeline.expression.looks import NEUTRAL_FACE, Looks
 from pipeline.live.contracts import Drive
 from pipeline.publish.target import PublishTarget
 
@@ -25,6 +26,7 @@ class LiveOffer:
         last_try: Whether the caller asks no other host when there is no room.
         publish: Ingests that the session is sent to from the start.
         lease: Tokens that the session holds, and the set of stages that serves it; None outside a cluster.
+        looks: What the face expresses, by seconds of the session.
     """
 
     session_id: str
@@ -37,6 +39,7 @@ class LiveOffer:
     last_try: bool = True
     publish: tuple[PublishTarget, ...] = ()
     lease: Lease | None = None
+    looks: Looks = NEUTRAL_FACE
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 from deployments.host.command import Answer, Command
 from deployments.host.live_calls import Interrupted, Spoken, ViewerAnswer
 from kernels.arrays import F32
+from pipeline.expression.looks import Looks
 from pipeline.publish.publication import PublicationStats
 from pipeline.publish.target import PublishTarget
 
@@ -100,6 +101,19 @@ class CloseAudio(LiveCommand[None]):
 @dataclass(frozen=True)
 class Interrupt(LiveCommand[Interrupted]):
     """Stop speaking at once and drop what waits."""
+
+
+@dataclass(frozen=True)
+class Express(LiveCommand[float]):
+    """Let the face express something else as soon as it can be drawn. Raises InvalidInputError where its family cannot.
+
+    The answer is the second of the session at which the change begins.
+
+    Attributes:
+        looks: What it expresses; their times count from the change on.
+    """
+
+    looks: Looks
 
 
 @dataclass(frozen=True)

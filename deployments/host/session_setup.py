@@ -117,6 +117,7 @@ def set_up(
         clock,
         behaviour_of(avatar),
         crowded,
+        offer.looks,
     )
     viewers = Viewers(hub, settings.rtc, connect_timeout_s=live.connect_timeout_s, helpers=helpers)
 

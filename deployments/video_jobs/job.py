@@ -35,6 +35,7 @@ class JobSpec:
         stream: Whether the file is a fragmented mp4.
         prompt: Text that is spoken; empty where speech came.
         webhook_url: Where it is told how the job ended; empty for nowhere.
+        looks: What the face expresses, as `pipeline.expression.words.write_timeline` writes it.
     """
 
     avatar_id: str | None
@@ -46,6 +47,7 @@ class JobSpec:
     stream: bool = False
     prompt: str = ""
     webhook_url: str = ""
+    looks: str = ""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from deployments.video_jobs.store import Jobs
 from deployments.video_jobs.uploads import AUDIO, PORTRAIT, JobUploads
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.config import SessionSettings
+from pipeline.expression.words import TIMELINE, read_looks
 from pipeline.media.file_buffer import leaving
 from pipeline.media.results_store import ResultsStore, keep
 from pipeline.voices.captions import webvtt
@@ -142,6 +143,7 @@ class JobWorker:
             stream=job.spec.stream,
             normalise=job.spec.normalise,
             prompt=job.spec.prompt,
+            looks=read_looks({TIMELINE: job.spec.looks}),
         )
         del audio  # nothing but the job holds the upload from here on
         made = await finished_file(tools.generate(file_job), attempt.note)

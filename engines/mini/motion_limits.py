@@ -1,7 +1,8 @@
 """Smooth limits of motion: inside the natural range nothing changes, beyond it values level off instead of tearing the face.
 
-The natural range of an expression is that of the named actions (`engines.mini.rig`): control-point offsets are split into their
-least-squares action values and a rest that no action explains; both are limited on their own.
+The natural range of a face is that of the named actions (`engines.mini.rig`) and of the movements that expressions add
+(`engines.mini.expression`): control-point offsets are split into least-squares values of both and a rest that none explains; each
+is limited on its own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 import torch
 
 from engines.mini.control_points import CONTROL_POINTS, INDEX, Unit
+from engines.mini.expression import FURROW, MOVEMENTS, movement_basis
 from engines.mini.rig import ACTIONS, action_basis
 from engines.motion_layout import unpack_motion
 
@@ -30,11 +32,13 @@ KNEE: Final = 0.7
 GAP_LIMIT: Final = 0.5
 """Largest inner-lip gap, mouth widths."""
 ACTION_HIGH: Final = 1.15
-"""Where action values level off; up to 1.0 they pass unchanged."""
+"""Where values of actions and movements level off; up to 1.0 they pass unchanged."""
+FURROW_HIGH: Final = ACTION_HIGH * FURROW
+"""Where `brow_furrow` levels off; up to `FURROW` it passes unchanged."""
 ACTION_LOW: Final[dict[str, float]] = {
-    "gaze_x": 1.15, "gaze_y": 1.15, "smile": 0.5, "wide": 0.5, "brow_raise": 0.6, "brow_furrow": 0.5,
+    "gaze_x": 1.15, "gaze_y": 1.15, "smile": 0.5, "wide": 0.5, "brow_raise": 0.6, "brow_furrow": 0.5, "smile_left": 1.15,
 }  # fmt: skip
-"""How far below zero an action may go; 0.2 where not listed."""
+"""How far below zero an action or movement may go; 0.2 where not listed."""
 REST_LIMITS: Final[dict[Unit, float]] = {
     Unit.MOUTH: 0.01,
     Unit.EYE_OPENING: 0.25,
@@ -109,7 +113,7 @@ def limit_motion(motion: torch.Tensor) -> Motion:
     translation = soft_limit(translation, torch.tensor(TRANSLATION_LIMITS, device=device), 0.5)
     scale = 1.0 + soft_limit(scale - 1.0, SCALE_LIMIT, 0.5)
     breath = soft_limit(exp[:, BREATH[0], BREATH[1]], BREATH_LIMIT)
-    exp = _limit_lips(_ease_bite(_limit_actions(exp)))
+    exp = _limit_lips(_ease_bite(_limit_values(exp)))
     sunk = exp[:, INDEX["chin"], Y].clamp(min=0.0)
     translation[:, 1] *= torch.where(translation[:, 1] > 0, 1.0 / (1.0 + (sunk / SINK_LIMIT) ** 2), 1.0)
     upper = exp[:, [INDEX["lid_upper_right"], INDEX["lid_upper_left"]], Y]
@@ -138,12 +142,17 @@ def limit_motion(motion: torch.Tensor) -> Motion:
 
 
 @cache
-def _action_maps() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Actions to offsets (a, 63), offsets to actions (63, a), action floors (a,), limits of the rest (63,)."""
-    basis = action_basis().flatten(1)
-    floors = torch.tensor([ACTION_LOW.get(name, 0.2) for name in ACTIONS])
+def _value_maps() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Values to offsets (v, 63), offsets to values (63, v), floors and ceilings of values (v,), limits of the rest (63,).
+
+    Values are those of all actions, then of all movements.
+    """
+    names = (*ACTIONS, *MOVEMENTS)
+    basis = torch.cat([action_basis(), torch.from_numpy(movement_basis())]).flatten(1)
+    floors = torch.tensor([ACTION_LOW.get(name, 0.2) for name in names])
+    ceilings = torch.tensor([FURROW_HIGH if name == "brow_furrow" else ACTION_HIGH for name in names])
     rest = torch.tensor([REST_LIMITS[point.unit] for point in CONTROL_POINTS]).repeat_interleave(3)
-    return basis, torch.linalg.pinv(basis.double()).float(), floors, rest
+    return basis, torch.linalg.pinv(basis.double()).float(), floors, ceilings, rest
 
 
 def _rows_times(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
@@ -153,12 +162,12 @@ def _rows_times(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
     return torch.stack([row @ matrix for row in rows])
 
 
-def _limit_actions(exp: torch.Tensor) -> torch.Tensor:
-    basis, inverse, floors, rest_limits = (part.to(exp.device) for part in _action_maps())
+def _limit_values(exp: torch.Tensor) -> torch.Tensor:
+    basis, inverse, floors, ceilings, rest_limits = (part.to(exp.device) for part in _value_maps())
     flat = exp.flatten(1)
-    actions = _rows_times(flat, inverse)
-    rest = soft_limit(flat - _rows_times(actions, basis), rest_limits)
-    limited = torch.where(actions > 0, soft_limit(actions, ACTION_HIGH, 1.0 / ACTION_HIGH), soft_limit(actions, floors))
+    values = _rows_times(flat, inverse)
+    rest = soft_limit(flat - _rows_times(values, basis), rest_limits)
+    limited = torch.where(values > 0, soft_limit(values, ceilings, 1.0 / ACTION_HIGH), soft_limit(values, floors))
     return (_rows_times(limited, basis) + rest).reshape(exp.shape)
 
 

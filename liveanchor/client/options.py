@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 
 def form_options(options: Mapping[str, object]) -> dict[str, str]:
-    """Fields of a form: None is left out, flags are `true` and `false`, 25.0 is `25`."""
+    """Fields of a form: None is left out, flags are `true` and `false`, 25.0 is `25`, lists and objects are JSON."""
     return {name: _spelled(value) for name, value in options.items() if value is not None}
 
 
@@ -19,4 +20,6 @@ def offer_options(options: Mapping[str, object]) -> dict[str, Any]:
 def _spelled(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, list | dict):
+        return json.dumps(value)
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -22,7 +22,6 @@ from pipeline.ditto.motion_stitch import (
     EYE_KEYPOINTS,
     GAZE_X_PER_YAW,
     GAZE_Y_PER_PITCH,
-    LIP_KEYPOINTS,
     FrameControl,
 )
 
@@ -62,10 +61,10 @@ class DrivenKeypoints(nn.Module):
         super().__init__()
         self._stitch = stitch
         self._overall = overall
-        self._lips: Tensor
+        self._free: Tensor
         self._eyes: Tensor
         self._delta_exp: Tensor
-        self.register_buffer("_lips", _chosen(LIP_KEYPOINTS), persistent=False)
+        self.register_buffer("_free", 1.0 - _chosen(EYE_KEYPOINTS), persistent=False)
         self.register_buffer("_eyes", _chosen(EYE_KEYPOINTS), persistent=False)
         delta = np.zeros(_POINTS, np.float32) if overall.delta_exp is None else overall.delta_exp
         self.register_buffer("_delta_exp", torch.from_numpy(np.array(delta, np.float32)).reshape(21, 3))
@@ -99,8 +98,8 @@ class DrivenKeypoints(nn.Module):
         return source.clone(), driven if self._stitch is None else self._stitch(source, driven)
 
     def _expression(self, at_rest: Tensor, offset: Tensor, eyes: Tensor) -> Tensor:
-        """Lips and, where they are driven, eyes move; the rest of the face keeps its expression."""
-        return at_rest + (self._lips + eyes * self._eyes) * self._overall.vad_alpha * offset
+        """What offsets say; eyes move only where they are driven. Speech moves lips and eyes alone (`STILL_DIMS`)."""
+        return at_rest + (self._free + eyes * self._eyes) * self._overall.vad_alpha * offset
 
     @staticmethod
     def _gaze(rest: Tensor, angles: dict[str, Tensor], exp: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from engines.ditto.checkpoints import ditto_folder
 from engines.ditto.version import SOURCE_FILES, files_version
 from engines.ditto.weights import CHECKPOINTS
 from engines.runtimes.choice import RuntimeKind
+from kernels.arrays import F32
 from pipeline.avatars.face_models import load_face_mesh
 from pipeline.avatars.portrait import PortraitLimits
 from pipeline.avatars.portrait_errors import unreadable
@@ -21,6 +22,7 @@ from pipeline.ditto.audio_features import DittoAudioFeatures
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.behaviour import DittoBehaviour
 from pipeline.ditto.clip_start import ditto_clip_start
+from pipeline.ditto.expressed import express
 from pipeline.ditto.load import load_audio_features, load_motion_modes, load_renderer, load_source_models
 from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.registration import SourceModels, make_avatar, register_picture, register_template_video
@@ -96,6 +98,7 @@ class DittoFamily(Family):
 
     name = NAME
     needs_gpu = True
+    expresses = frozenset({"expression", "gaze", "energy"})
     weights = (CHECKPOINTS,)
 
     def info(self, audio: AudioFacts, motion: MotionFacts | None) -> StageInfo:
@@ -147,6 +150,10 @@ class DittoFamily(Family):
     def behaviour(self, avatar: Avatar) -> DittoBehaviour:
         """By what the avatar is: a picture sways, a template video moves by itself."""
         return DittoBehaviour(unpack(avatar))
+
+    def express(self, motion: F32, values: F32) -> F32:
+        """Offsets of keypoints; see `pipeline.ditto.expressed`."""
+        return express(motion, values)
 
     def clip_start(self, avatar: Avatar, seed: int, samples: int, motion: FileMotion) -> ClipStart | None:
         """Files see speech that comes later, unless the wish says otherwise."""

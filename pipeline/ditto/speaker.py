@@ -13,10 +13,19 @@ from engines.motion_layout import EXP, MOTION_DIM
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.ditto.motion_fields import VECTOR_FIELDS, MotionFields, to_vector
-from pipeline.ditto.motion_stitch import EYE_KEYPOINTS, IMAGE_KEYS, VIDEO_KEYS
+from pipeline.ditto.motion_stitch import EYE_KEYPOINTS, IMAGE_KEYS, LIP_KEYPOINTS, VIDEO_KEYS
 
 EYE_DIMS: Final = np.array([EXP.start + 3 * point + axis for point in EYE_KEYPOINTS for axis in range(3)])
 """Dims of the motion vector that move the eyes."""
+STILL_DIMS: Final = np.array(
+    [
+        EXP.start + 3 * point + axis
+        for point in range(21)
+        if point not in (*EYE_KEYPOINTS, *LIP_KEYPOINTS)
+        for axis in range(3)
+    ]
+)
+"""Dims of the expression that speech does not move: they keep what the source has, but for what is expressed."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +108,7 @@ def to_offsets(motion: F32, first_driving: F32, speaker: Speaker, blink_index: S
         float32 (n, 265).
     """
     offsets: F32 = ((motion - first_driving) * speaker.drive).astype(np.float32)
+    offsets[:, STILL_DIMS] = 0.0
     if len(speaker.blink):
         offsets[:, EYE_DIMS] = blink_offsets(speaker, blink_index)[:, EYE_DIMS]
     return offsets

@@ -27,7 +27,7 @@ class LoopPlace:
     @property
     def ready(self) -> bool:
         """Whether the pictures have come while the face still rests: `enter` begins the loop."""
-        return self._resting and self._loop.pictures is not None
+        return self._resting and self.has_pictures
 
     def enter(self, frame: int) -> None:
         """Leave the still picture at a frame; the way into the loop is drawn as a part of it."""
@@ -35,6 +35,17 @@ class LoopPlace:
         pictures = self._loop.pictures
         leads_in = frame > 0 and pictures is not None and bool(pictures.entry)
         self.start = frame + (len(self._loop.entry_motion) if leads_in else 0)
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether the loop's pictures are here."""
+        return self._loop.pictures is not None
+
+    def leave_still(self, frame: int) -> None:
+        """Leave the still picture at a frame whose motion is drawn: the way into the loop comes first, then the loop."""
+        if self._resting:
+            self._resting = False
+            self.start = frame + len(self._loop.entry_motion)
 
     def join(self, frame: int, pose: F32) -> None:
         """Go on at a frame from where the loop is most like a pose, float32 (265,)."""

@@ -1,17 +1,20 @@
 """What the face of a live session does: the planner's steps, made a little ahead of the media clock and never behind it.
 
-It listens in its loop, speaks from the pose it shows, and goes back without a jump.
+It listens in its loop, speaks from the pose it shows, and goes back without a jump. While it expresses something, its idle face is
+drawn frame by frame, since the loop's pictures express nothing.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
+from pipeline.expression.looks import Looks
 from pipeline.live.deadlines import Deadlines
 from pipeline.live.idle_loop import IdleLoop
 from pipeline.live.loop_place import LoopPlace
@@ -19,12 +22,18 @@ from pipeline.live.picture_shelf import PictureShelf
 from pipeline.live.screen import Screen
 from pipeline.live.timeline import Timeline
 from pipeline.live.worker import Worker
+from pipeline.session.expressed import Expressed
 from pipeline.session.motion_maker import MotionMaker, Opening
 from pipeline.session.motion_score import MotionScore
 from pipeline.session.planner import Doing, Frames, Planner, Step, Turn
 from pipeline.session.speech_scan import SpeechScan
 from pipeline.stages import Stages
-from pipeline.types import Nv12Rect
+from pipeline.types import MOTION_FPS, Nv12Rect
+
+_IDLE_CHUNK: Final = 4
+_SOON_FRAMES: Final = 2
+_LATEST_CHANGE_FRAMES: Final = 4
+"""Frames after which a change that was asked for begins at the latest, 160 ms: pictures that are not there by then are held."""
 
 
 class Performer:
@@ -38,6 +47,7 @@ class Performer:
         scan: Decides which frames of the timeline are speech.
         shelf: Draws pictures and keeps them until they are due.
         deadlines: Says when work is due.
+        expressed: What the face expresses.
     """
 
     def __init__(
@@ -49,12 +59,15 @@ class Performer:
         scan: SpeechScan,
         shelf: PictureShelf,
         deadlines: Deadlines,
+        expressed: Expressed,
     ) -> None:
         place = LoopPlace(loop)
         self._grid = loop.grid
         self._scan = scan
         self._shelf = shelf
         self._deadlines = deadlines
+        self._expressed = expressed
+        self._changed_from: int | None = None if expressed.at_rest(0) else 0
         self._planner = Planner(deadlines.rules)
         self._score = MotionScore(place.motion)
         self._screen = Screen(loop.grid, place, shelf, self._score)
@@ -81,7 +94,7 @@ class Performer:
 
     def take(self, tick: int) -> tuple[Nv12Rect | None, bool]:
         """Take the picture of a tick, None to hold the one before, and whether one was due that had not come."""
-        if self._planner.doing is Doing.IDLE:
+        if self._in_loop:
             self._screen.enter_loop(tick // self._grid.ticks_per_frame)
         else:
             self.wake()
@@ -89,6 +102,19 @@ class Performer:
         if self._screen.unseen and self._planner.doing is Doing.FADE:
             self._rest(self._planner.next)
         return shown
+
+    def express(self, looks: Looks) -> int:
+        """Express something else, from the first frame on that can be drawn in time; returns that frame.
+
+        Raises:
+            InvalidInputError: The avatar's family cannot show it; it names the part.
+        """
+        present = self._deadlines.present
+        frame = min(max(self._deadlines.soonest, present + _SOON_FRAMES), present + _LATEST_CHANGE_FRAMES)
+        self._expressed.change(looks, frame / MOTION_FPS)
+        self._changed_from = frame if self._changed_from is None else min(frame, self._changed_from)
+        self.wake()
+        return frame
 
     def interrupt(self, epoch: int, tick: int) -> None:
         """Stop speaking at once: all work is given up, and the face returns to its loop from the pose that `tick` finds."""
@@ -99,6 +125,8 @@ class Performer:
         self._scan.reset(frame)
         self._planner = self._planner.deaf_until(frame)
         if self._planner.doing is Doing.IDLE:
+            if not self._in_loop:  # what was drawn ahead is gone
+                self._planner = self._planner.after(Turn(Doing.IDLE, self._deadlines.soonest))
             return
         if self._planner.doing is Doing.SPEECH and not screen.is_drawn(frame):  # it was about to begin
             self._score.forget_from(frame)
@@ -128,6 +156,9 @@ class Performer:
     async def _step(self) -> bool:
         """Do the next piece of work; False when there is none now."""
         try:
+            if self._changed_from is not None:
+                await self._redraw()
+                return True
             if self._planner.doing is Doing.SPEECH:
                 return await self._speak_on()
             return await self._listen()
@@ -151,6 +182,12 @@ class Performer:
         """In the loop and on the way back into it: look out for speech."""
         present = self._deadlines.present
         self._scan.look(self._deadlines.written, present)
+        if self._planner.doing is Doing.IDLE and not self._in_loop:
+            if self._planner.next < present:
+                self._planner = self._planner.after(Turn(Doing.IDLE, self._deadlines.soonest))
+            if self._loop_suffices(self._planner.next):
+                await self._enter_loop(self._planner.next)
+                return True
         step = self._planner.step(self._scan, present, self._deadlines.soonest)
         if isinstance(step, Frames) and not self._deadlines.fade_is_due(step.first):
             return False
@@ -166,17 +203,51 @@ class Performer:
             self._begin_speech(step)
         elif step.to is Doing.FADE:
             self._begin_fade(step)
+        elif self._loop_suffices(step.first):
+            await self._enter_loop(step.first)
         else:
-            await self._shelf.finish(self._score.idle(step.first, 1)[0])
-            self._planner = self._planner.after(step)
-            self._screen.draw_until(step.first)
+            self._draw_idle(step)
         return True
+
+    @property
+    def _in_loop(self) -> bool:
+        """Whether the loop shows the idle face, and nothing is drawn."""
+        return self._planner.doing is Doing.IDLE and not self._planner.rules.idle
+
+    def _loop_suffices(self, frame: int) -> bool:
+        """Whether the loop can show the idle face from a frame on."""
+        return self._expressed.at_rest(frame) and (self._screen.has_loop or not self._expressed.looks)
+
+    def _draw_idle(self, turn: Turn) -> None:
+        """Idle motion is drawn from a frame on."""
+        self._maker.turn(turn)
+        self._planner = self._planner.idling(_IDLE_CHUNK).after(turn)
+
+    async def _enter_loop(self, frame: int) -> None:
+        """Leave the rest to the loop."""
+        await self._shelf.finish(self._score.idle(frame, 1)[0])
+        self._planner = self._planner.idling(0).after(Turn(Doing.IDLE, frame))
+        self._screen.draw_until(frame)
+
+    async def _redraw(self) -> None:
+        """Draw again what was drawn ahead, with what is expressed now."""
+        first, self._changed_from = self._changed_from or 0, None
+        made = self._planner.next
+        if self._in_loop:
+            if not self._expressed.at_rest(first):
+                frame = max(first, self._deadlines.present + _SOON_FRAMES)
+                self._screen.draw_idle_from(frame)
+                self._draw_idle(Turn(Doing.IDLE, frame))
+        elif (first := max(first, self._deadlines.present + 1)) < made:
+            self._shelf.cut(first)
+            motion = np.stack([self._score.at(frame) for frame in range(first, made)])
+            await self._shelf.add(self._expressed.lay_over(motion, first), first)
 
     async def _make(self, frames: Frames) -> None:
         motion = await self._maker.make(frames)
         self._planner = self._planner.after(frames)
         self._score.keep(motion, frames.first)
-        await self._shelf.add(motion, frames.first)
+        await self._shelf.add(self._expressed.lay_over(motion, frames.first), frames.first)
 
     def _begin_speech(self, turn: Turn) -> None:
         """Speech starts from what is shown before it; what was decided for later is forgotten."""
@@ -203,5 +274,7 @@ class Performer:
 
     def _rest(self, frame: int) -> None:
         """The loop is shown, and nothing is left to be made."""
-        self._planner = self._planner.after(Turn(Doing.IDLE, frame))
+        self._planner = self._planner.idling(0).after(Turn(Doing.IDLE, frame))
         self._screen.draw_none()
+        if not self._expressed.at_rest(frame):
+            self._changed_from = frame

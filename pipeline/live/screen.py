@@ -51,6 +51,17 @@ class Screen:
         """Show drawn pictures at a frame and after it, whatever was shown before."""
         self._drawn = (min(frame, self._drawn[0] if self._drawn is not None else frame), math.inf)
 
+    def draw_idle_from(self, frame: int) -> None:
+        """Show drawn pictures of the idle face from a frame on, in place of the loop's."""
+        self._place.leave_still(frame)
+        self._shelf.origin = self._place.start
+        self.draw_from(frame)
+
+    @property
+    def has_loop(self) -> bool:
+        """Whether the loop's pictures are here."""
+        return self._place.has_pictures
+
     def draw_until(self, frame: int) -> None:
         """Show the loop from a frame on."""
         if self._drawn is not None:

@@ -14,6 +14,7 @@ from typing import Final
 from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.config import SessionSettings
+from pipeline.expression.looks import NEUTRAL_FACE, Looks
 from pipeline.live.contracts import Drive, EndReason, LiveClock, LiveSink, LiveState, VideoTick
 from pipeline.live.deadlines import Deadlines
 from pipeline.live.driving_voice import DrivingVoice
@@ -30,10 +31,11 @@ from pipeline.live.speaking_state import SpeakingState
 from pipeline.live.stats import Interruption, LiveStats
 from pipeline.live.timeline import Timeline
 from pipeline.session.behaviour import MotionBehaviour, behaviour_of
+from pipeline.session.expressed import Expressed
 from pipeline.session.motion_maker import Opening
 from pipeline.session.speech_scan import SpeechScan
 from pipeline.stage_meter import StageMeter
-from pipeline.types import SAMPLE_RATE_HZ, Avatar, Nv12Rect
+from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ, Avatar, Nv12Rect
 
 CLOCK_STALL_S: Final = 0.5
 """When ticks come later than this, the media clock stood still: what was missed is not made up for."""
@@ -60,12 +62,13 @@ class LiveSession:
         clock: Media clock of the session.
         behaviour: How the avatar idles and begins to speak; asked of its family where None.
         crowded: Whether the stages have so much to do that utterances should ask them less often, in longer hops.
+        looks: What the face expresses, by seconds of the session.
 
     Attributes:
         voice: The voice that drives the face; pushed speech is given to it.
 
     Raises:
-        InvalidInputError: A frame rate that live sessions cannot have.
+        InvalidInputError: A frame rate that live sessions cannot have, or looks that the avatar's family cannot show.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class LiveSession:
         clock: LiveClock,
         behaviour: MotionBehaviour | None = None,
         crowded: Callable[[], bool] = lambda: False,
+        looks: Looks = NEUTRAL_FACE,
     ) -> None:
         self.session_id = session_id
         self._avatar, self._idle_loops, self._sink = avatar, idle_loops, sink
@@ -115,7 +119,10 @@ class LiveSession:
             self._stages, avatar.avatar_id, picture, cadence.chunk_frames, self._grid, self._now, self._wake
         )
         opening = Opening(behaviour, self._stages, seed, cadence.hop_frames)
-        self._performer = Performer(self._stages, self._loop, opening, timeline, scan, self._shelf, deadlines)
+        expressed = Expressed(avatar, looks)
+        self._performer = Performer(
+            self._stages, self._loop, opening, timeline, scan, self._shelf, deadlines, expressed
+        )
         self._speaking = SpeakingState(session_id, sink.event, lambda: self._grid.pts_s(self._tick_number))
         self._life = Lifetime(clock, settings.connect_timeout_s)
         self._begun: float | None = None
@@ -192,6 +199,17 @@ class LiveSession:
         self._performer.interrupt(speaking.epoch, self._tick_number)
         speaking.interrupted(cut)
         return Interruption(cut[0].sent / SAMPLE_RATE_HZ, cut[0].utterance_id, speaking.epoch)
+
+    def express(self, looks: Looks) -> float:
+        """Express something else as soon as it can be drawn; the times of `looks` count from then.
+
+        Returns:
+            Second of the session at which the change begins.
+
+        Raises:
+            InvalidInputError: The avatar's family cannot show it; it names the part.
+        """
+        return self._performer.express(looks) / MOTION_FPS
 
     def complain(self, detail: str, utterance_id: str | None = None) -> None:
         """Tell the client of a failure that does not end the session."""

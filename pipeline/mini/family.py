@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from engines.mini import FAMILY as NAME
+from kernels.arrays import F32
 from pipeline.family import Family
 from pipeline.mini.avatar_tensors import check_tensors
 from pipeline.mini.info import DOUBLES, stage_info
@@ -57,6 +58,7 @@ class MiniFamily(Family):
 
     name = NAME
     doubles_in_motion_space = DOUBLES
+    expresses = frozenset({"expression", "gaze", "energy"})
 
     def info(self, audio: AudioFacts, motion: MotionFacts | None) -> StageInfo:
         """What sessions must know."""
@@ -108,6 +110,12 @@ class MiniFamily(Family):
     def check_tensors(self, avatar: Avatar) -> None:
         """Check the face crop and its landmarks."""
         check_tensors(avatar)
+
+    def express(self, motion: F32, values: F32) -> F32:
+        """Offsets of control points and head; see `pipeline.mini.expressed`."""
+        from pipeline.mini.expressed import express
+
+        return express(motion, values)
 
     def behaviour(self, avatar: Avatar) -> MiniBehaviour:
         """The same for every avatar."""

@@ -15,6 +15,7 @@ from pipeline.config import SessionSettings
 from pipeline.session.behaviour import MotionBehaviour
 from pipeline.session.cadence import infill_odd_frames
 from pipeline.session.drawing import ChunkDrawer, repeat_last
+from pipeline.session.expressed import Expressed
 from pipeline.session.speech_motion import SpeechMotion
 from pipeline.stages import Stages
 from pipeline.types import AudioChunk, MotionChunk, Nv12RectBatch
@@ -77,6 +78,7 @@ async def run_session(
     seed: int,
     behaviour: MotionBehaviour,
     motion: AsyncGenerator[MotionChunk, None] | None = None,
+    expressed: Expressed | None = None,
 ) -> AsyncGenerator[Nv12RectBatch, None]:
     """Drive one session to the end of its audio.
 
@@ -88,6 +90,7 @@ async def run_session(
         seed: Head motion, blinks and idle motion are functions of it and of the frame index.
         behaviour: How the avatar idles and begins to speak, from `pipeline.session.behaviour.behaviour_of`.
         motion: Motion that is made another way (`pipeline.session.clip_motion`); `source` is not read then.
+        expressed: What the face expresses besides; None for nothing.
 
     Yields:
         Rectangles of consecutive frames. At 50 frames/s there are two for each frame of motion; the caller cuts to the exact
@@ -105,10 +108,17 @@ async def run_session(
     last_frame, last_batch = -1, None
     in_flight: deque[asyncio.Task[Nv12RectBatch]] = deque()
     hops = motion or SpeechMotion(stages, settings.silence, seed, behaviour=behaviour).run(source)
+    made = hops
+    if expressed is not None:
+        hops = expressed.hops(hops)
     if settings.cadence == 2:
         hops = stride_two(hops)
     try:
-        async with aclosing(hops), aclosing(rechunk(hops, settings.chunk_frames, drawer.needs_following)) as chunks:
+        async with (
+            aclosing(made),
+            aclosing(hops),
+            aclosing(rechunk(hops, settings.chunk_frames, drawer.needs_following)) as chunks,
+        ):
             async for chunk, has_following in chunks:
                 own = _part(chunk, 0, len(chunk.motion) - int(has_following))
                 last_frame = own.first_frame + len(own.motion) - 1

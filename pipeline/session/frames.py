@@ -9,10 +9,12 @@ from kernels.arrays import F32
 from kernels.errors import InvalidInputError
 from pipeline.clock import frame_count
 from pipeline.config import SessionSettings
+from pipeline.expression.looks import NEUTRAL_FACE, Looks
 from pipeline.session.behaviour import behaviour_of
 from pipeline.session.canvas import CanvasPainter
 from pipeline.session.clip_motion import clip_motion, clip_start
 from pipeline.session.clip_session import run_session
+from pipeline.session.expressed import Expressed
 from pipeline.stages import Stages
 from pipeline.types import SAMPLE_RATE_HZ, AudioChunk, Avatar, Nv12Canvas, Nv12RectBatch
 
@@ -27,19 +29,21 @@ async def audio_blocks(pcm: F32) -> AsyncGenerator[AudioChunk, None]:
 
 
 async def clip_batches(
-    pcm: F32, avatar: Avatar, stages: Stages, settings: SessionSettings, seed: int
+    pcm: F32, avatar: Avatar, stages: Stages, settings: SessionSettings, seed: int, looks: Looks = NEUTRAL_FACE
 ) -> AsyncGenerator[Nv12RectBatch, None]:
     """Rectangles of a whole clip, exactly ceil(samples * fps / 16000) of them.
 
     Raises:
-        InvalidInputError: No samples, or motion that the family cannot make.
+        InvalidInputError: No samples, or motion or looks that the family cannot make.
     """
     if not len(pcm):
         raise InvalidInputError("audio", "0 samples", "at least one sample")
     left = frame_count(len(pcm), settings.fps)
     start = clip_start(avatar, seed, len(pcm), settings.file_motion)
     motion = None if start is None else clip_motion(pcm, stages, start)
-    batches = run_session(audio_blocks(pcm), stages, avatar.avatar_id, settings, seed, behaviour_of(avatar), motion)
+    expressed = Expressed(avatar, looks) if looks else None
+    source, behaviour = audio_blocks(pcm), behaviour_of(avatar)
+    batches = run_session(source, stages, avatar.avatar_id, settings, seed, behaviour, motion, expressed)
     async with aclosing(batches):
         async for batch in batches:
             kept = min(len(batch), left)

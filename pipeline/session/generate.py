@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pipeline.clock import frame_count, rate_of
 from pipeline.config import EncoderSettings, SessionSettings
+from pipeline.expression.looks import NEUTRAL_FACE, Looks
 from pipeline.media.audio_in import DecodedAudio
 from pipeline.media.encoder import VideoFormat
 from pipeline.media.mp4 import PathMp4Writer
@@ -63,6 +64,7 @@ async def write_clip(
     writer: Mp4Writer,
     *,
     seed: int = 0,
+    looks: Looks = NEUTRAL_FACE,
     on_progress: OnProgress | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """Run a job into a writer.
@@ -74,6 +76,7 @@ async def write_clip(
         settings: Session settings.
         writer: Where pictures go; closed in every case when the iteration ends.
         seed: Head motion and blinks are functions of it.
+        looks: What the face expresses, by seconds of the speech.
         on_progress: Told after every chunk.
 
     Yields:
@@ -90,7 +93,7 @@ async def write_clip(
         return b"".join(writer.write(canvas) for canvas in paint_batch(painter, batch))
 
     try:
-        batches = clip_batches(decoded.for_networks(), avatar, stages, settings, seed)
+        batches = clip_batches(decoded.for_networks(), avatar, stages, settings, seed, looks)
         async with aclosing(batches):
             async for batch in batches:
                 data = await asyncio.to_thread(encode, batch)
@@ -114,12 +117,13 @@ async def generate_file(
     encoder: EncoderSettings,
     *,
     seed: int = 0,
+    looks: Looks = NEUTRAL_FACE,
     on_progress: OnProgress | None = None,
 ) -> GenerateResult:
     """Write one talking mp4, which appears at `out` when it is complete; the arguments are those of `write_clip`."""
     result = describe(decoded, avatar, settings)
     writer = PathMp4Writer(out, video_format(avatar, settings), decoded.voice, encoder, frames=result.frames)
-    clip = write_clip(decoded, avatar, stages, settings, writer, seed=seed, on_progress=on_progress)
+    clip = write_clip(decoded, avatar, stages, settings, writer, seed=seed, looks=looks, on_progress=on_progress)
     async with aclosing(clip):
         async for _ in clip:
             pass

@@ -11,6 +11,7 @@ from pipeline.avatars.name import clean_name
 from pipeline.avatars.portrait import DEFAULT_LIMITS
 from pipeline.avatars.store import AvatarStore, avatars_dir
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings
+from pipeline.expression.looks import NEUTRAL_FACE, Looks
 from pipeline.families import DEFAULT_FAMILY, find_family
 from pipeline.family import Family
 from pipeline.media.audio_in import DecodedAudio
@@ -123,14 +124,16 @@ class LocalPipeline:
         settings: SessionSettings | None = None,
         *,
         seed: int = 0,
+        looks: Looks = NEUTRAL_FACE,
         on_progress: OnProgress | None = None,
     ) -> GenerateResult:
         """Make one talking mp4; it appears at `out` when it is complete.
 
         Raises:
-            InvalidInputError: The frame rate cannot be made here.
+            InvalidInputError: The frame rate cannot be made here, or the presenter's family cannot show the looks.
             LiveAnchorError: The work failed.
         """
+        find_family(avatar.family).check_looks(looks)
         settings, stages = settings or SessionSettings(), self.stages_of(avatar.family)
         if needs_rife(stages.info, settings):
             stages.check_rate(settings.fps)
@@ -143,6 +146,7 @@ class LocalPipeline:
                 settings,
                 self._encoder,
                 seed=seed,
+                looks=looks,
                 on_progress=on_progress,
             )
         )

@@ -155,6 +155,10 @@ class Planner:
             return replace(self, doing=Doing.FADE, next=step.first, handled=step.first, fade_end=end)
         return replace(self, doing=step.to, next=step.first)
 
+    def idling(self, frames: int) -> Planner:
+        """The planner that makes so many frames of idle motion per step; 0 where a loop shows them."""
+        return replace(self, rules=replace(self.rules, idle=frames))
+
     def deaf_until(self, frame: int) -> Planner:
         """The planner for which speech before a frame is not to be answered: it was cut off."""
         return replace(self, handled=frame)

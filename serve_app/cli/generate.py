@@ -13,9 +13,12 @@ from rich.progress import Progress, TaskID
 
 from kernels.errors import InvalidInputError
 from pipeline.clock import SUPPORTED_FPS
+from pipeline.expression.looks import NEUTRAL_FACE, Looks
+from pipeline.expression.words import ALLOWED
 from pipeline.numbers import exact_number
 from pipeline.voices.sentences import spoken_text
 from serve_app.cli.console import existing_file, progress, stderr, stdout, writable_target
+from serve_app.cli.looks import looks_given
 from serve_app.cli.native_log import without_litert_greeting
 from serve_app.cli.presenter_ids import presenter_id, presenter_named_by, presenters_here
 from serve_app.cli.whole_option import whole
@@ -77,6 +80,16 @@ def generate(
         int,
         typer.Option(parser=whole("--seed", range(MAX_SEED + 1)), help="Head motion and blinks are a function of it."),
     ] = 0,
+    expression: Annotated[str, typer.Option(help=f"What the face expresses: {ALLOWED['expression']}.")] = "",
+    strength: Annotated[str, typer.Option(help="How much of it, 0 to 1; 1 when not given.")] = "",
+    gaze: Annotated[str, typer.Option(help=f"Where the eyes look: {ALLOWED['gaze']}.")] = "",
+    energy: Annotated[str, typer.Option(help=f"How much the head moves: {ALLOWED['energy']}.")] = "",
+    expressions: Annotated[
+        str,
+        typer.Option(
+            help="A timeline, JSON or a file with it: [{at_s, expression, strength, ...}]; docs/expression.md."
+        ),
+    ] = "",
     normalise: Annotated[
         bool,
         typer.Option("--normalise", help="Bring the voice to -23 LUFS (EBU R128); else it stays as loud as it was."),
@@ -94,9 +107,10 @@ def generate(
 
     Example: liveanchor generate --audio speech.wav --out talk.mp4 --portrait me.jpg
 
-    Example: liveanchor generate --text "Good evening." --out news.mp4
+    Example: liveanchor generate --text "Good evening." --out news.mp4 --expression serious
     """
     text = speech_given(audio, text)
+    looks = looks_given(expression, strength, gaze, energy, expressions)
     if captions and not text:
         raise InvalidInputError("--captions", "no --text", "--captions together with --text")
     if portrait is not None:
@@ -117,7 +131,7 @@ def generate(
         from serve_app.cli.remote import presenters_there
 
         avatar = presenter_id(avatar, "--avatar", presenters_here if local else presenters_there)
-    job = Job(audio, text, out, avatar or None, portrait, fps, chunk_frames, seed, normalise, captions)
+    job = Job(audio, text, out, avatar or None, portrait, fps, chunk_frames, seed, normalise, captions, looks)
     with progress() as bar:
         task = bar.add_task("listening", total=None)
         if local:
@@ -151,6 +165,7 @@ class Job:
     seed: int
     normalise: bool
     captions: bool
+    looks: Looks = NEUTRAL_FACE
 
     def settings(self, defaults: SessionSettings) -> SessionSettings:
         """As session settings, everything else as the configuration says."""
@@ -185,6 +200,7 @@ def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
         presenter,
         job.settings(config.session),
         seed=job.seed,
+        looks=job.looks,
         on_progress=lambda done, total: bar.update(task, completed=done, total=total),
     )
 
@@ -246,6 +262,7 @@ def generate_on_ray(job: Job, bar: Progress, task: TaskID) -> None:
         settings=job.settings(SessionSettings()),
         seed=job.seed,
         normalise=job.normalise,
+        looks=job.looks,
         on_progress=lambda done, total: bar.update(task, completed=done, total=total or None),
         on_status=tell,
     )

@@ -20,6 +20,8 @@ from liveanchor.client import (
     StrangeAnswerError,
 )
 from pipeline.config import SessionSettings
+from pipeline.expression.looks import NEUTRAL_FACE, Looks
+from pipeline.expression.words import write_timeline
 from serve_app.cli.presenter_ids import presenters_here
 
 URL_ENV = "LIVEANCHOR_URL"
@@ -95,6 +97,7 @@ def generate_remote(
     settings: SessionSettings | None = None,
     seed: int = 0,
     normalise: bool = False,
+    looks: Looks = NEUTRAL_FACE,
     on_progress: OnProgress = lambda done, total: None,
     on_status: OnStatus = lambda text: None,
 ) -> int:
@@ -108,6 +111,7 @@ def generate_remote(
         settings: `fps` and `chunk_frames` travel; everything else is the service's own.
         seed: Head motion and blinks are a function of it.
         normalise: Bring the voice to -23 LUFS.
+        looks: What the face expresses, by seconds of the speech.
         on_progress: Told (pictures done, pictures in all); in all is 0 while unknown.
         on_status: Told what is going on before that.
 
@@ -121,9 +125,8 @@ def generate_remote(
     """
     with service(on_status) as url, client_of(url) as client:
         on_status("speaking")
-        return _made(
-            client, speech, out, avatar_id, portrait, settings or SessionSettings(), seed, normalise, on_progress
-        )
+        chosen = settings or SessionSettings()
+        return _made(client, speech, out, avatar_id, portrait, chosen, seed, normalise, looks, on_progress)
 
 
 def presenters_there() -> list[tuple[str, str]]:
@@ -227,6 +230,7 @@ def _made(
     settings: SessionSettings,
     seed: int,
     normalise: bool,
+    looks: Looks,
     on_progress: OnProgress,
 ) -> int:
     job_id = uuid.uuid4().hex
@@ -243,6 +247,7 @@ def _made(
             chunk_frames=settings.chunk_frames,
             seed=seed,
             normalise=normalise,
+            expressions=write_timeline(looks) or None,
         )
     if speech.on_captions is not None:
         speech.on_captions(made.captions)

@@ -182,6 +182,7 @@ class Services:
             form.stream,
             form.normalise,
             form.prompt,
+            form.looks,
         )
 
 

@@ -3,6 +3,7 @@
 import { byId, clockText, raiseProblem, show, showProblem } from "./dom.js";
 import { Problem, asProblem, call, getJson, newRequestId } from "./api.js";
 import { Presenters } from "./presenters.js";
+import { Expression } from "./expression.js";
 import { Speech } from "./speech.js";
 import { StreamPlayer } from "./player.js";
 import { finished } from "./finish_mp4.js";
@@ -23,6 +24,7 @@ const presenters = new Presenters((one) => {
   if (!running && !fileUrl) show(poster, Boolean(one));
 });
 const speech = new Speech(update);
+const expression = new Expression(byId("expression-box"));
 
 function update() {
   const ready = speech.ready && running === null;
@@ -57,6 +59,7 @@ function form() {
   if (presenters.chosen && !presenters.chosen.is_default) data.append("avatar_id", presenters.chosen.avatar_id);
   data.append("fps", byId("fps").value);
   data.append("seed", byId("seed").value || "0");
+  for (const [name, value] of Object.entries(expression.wanted())) data.append(name, value);
   data.append("stream", "true");
   return data;
 }

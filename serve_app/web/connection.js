@@ -42,7 +42,7 @@ export class Connection {
   }
 
   /** Resolves with the answer when the session exists; media may still be on its way. */
-  async start({ drive, avatarId, fps, echo, microphone: stream }) {
+  async start({ drive, avatarId, fps, echo, looks, microphone: stream }) {
     if (!globalThis.RTCPeerConnection) throw NO_WEBRTC;
     const { ice_servers: servers } = await getJson("/stream/webrtc/ice-servers");
     const iceServers = servers.map((one) => Object.fromEntries(Object.entries(one).filter(([, value]) => value !== null)));
@@ -60,7 +60,7 @@ export class Connection {
     const channel = this.pc.createDataChannel("events");
     channel.addEventListener("message", ({ data }) => this.#happened(JSON.parse(data)));
     await this.pc.setLocalDescription();
-    const body = { sdp: this.pc.localDescription.sdp, type: "offer", drive, fps, echo };
+    const body = { sdp: this.pc.localDescription.sdp, type: "offer", drive, fps, echo, ...looks };
     if (avatarId) body.avatar_id = avatarId;
     const answer = await (await call("/stream/webrtc/offer", {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
@@ -96,6 +96,13 @@ export class Connection {
 
   async interrupt() {
     return (await call(`/stream/webrtc/${this.id}/interrupt`, { method: "POST", signal: this.asked.signal })).json();
+  }
+
+  /** Change what the face expresses; `looks` are fields of the interface. */
+  async express(looks) {
+    const headers = { "Content-Type": "application/json" };
+    const options = { method: "POST", headers, body: JSON.stringify(looks), signal: this.asked.signal };
+    return (await call(`/stream/webrtc/${this.id}/express`, options)).json();
   }
 
   /** `speech` is a file or text. */

@@ -3,6 +3,7 @@
 import { acceptDrops, byId, clockText, raiseProblem, show, showProblem } from "./dom.js";
 import { Problem, asProblem, getJson } from "./api.js";
 import { CUT, Connection, microphone } from "./connection.js";
+import { Expression } from "./expression.js";
 import { Overlay } from "./overlay.js";
 import { Presenters } from "./presenters.js";
 import { showPicture } from "./session.js";
@@ -33,6 +34,8 @@ const presenters = new Presenters((one) => {
   if (!connection) byId("screen").style.setProperty("--ratio", one.width / one.height);
   show(poster, picture.hidden);
 });
+
+const expression = new Expression(byId("expression-box"), (looks) => express(looks));
 
 const drive = () => document.querySelector("input[name=drive]:checked").value;
 
@@ -73,7 +76,7 @@ async function start() {
     const { chosen } = presenters;
     const answer = await mine.start({
       drive: drive(), avatarId: chosen && !chosen.is_default ? chosen.avatar_id : "",
-      fps: byId("smooth").checked ? 50 : 25, echo: byId("echo").checked, microphone: stream,
+      fps: byId("smooth").checked ? 50 : 25, echo: byId("echo").checked, looks: expression.wanted(), microphone: stream,
     });
     byId("screen").style.setProperty("--ratio", answer.width / answer.height);
     if (drive() === "push") byId("queue-text").textContent = "Nothing waits.";
@@ -178,6 +181,17 @@ async function say() {
   if (!text) return;
   box.value = ""; // what is typed from here on is the next one
   if (!(await speak(text)) && !box.value) box.value = text;
+}
+
+async function express(looks) {
+  if (!connection?.id) return;
+  showProblem(byId("live-error"), null);
+  try {
+    await connection.express(looks);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    raiseProblem(byId("live-error"), asProblem(error));
+  }
 }
 
 async function interrupt() {

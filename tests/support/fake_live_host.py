@@ -24,6 +24,7 @@ from deployments.host.live_commands import (
     AddViewerCandidates,
     CloseAudio,
     End,
+    Express,
     Interrupt,
     LiveCommand,
     OpenAudio,
@@ -46,6 +47,7 @@ from deployments.host.live_errors import (
 from deployments.host.token_pool import PoolStats
 from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
+from pipeline.expression.looks import Looks
 from pipeline.live.contracts import Drive
 from pipeline.media.audio_in import decode_audio
 from pipeline.publish.publication import PublicationState, PublicationStats
@@ -61,6 +63,7 @@ class FakeSession:
     pcm: list[F32] = field(default_factory=list)
     utterances: list[float] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    looks: list[Looks] = field(default_factory=list)
     epoch: int = 0
     token: str = ""
     viewers: set[str] = field(default_factory=set)
@@ -128,6 +131,9 @@ class FakeLiveHost:
                 session.epoch += 1
                 session.pcm.clear()
                 return Interrupted(session.epoch, 1.25, "u1")
+            case Express(looks=looks):
+                session.looks.append(looks)
+                return 1.28
             case ReadStats():
                 return session.stats()
             case AddViewer():

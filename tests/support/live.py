@@ -14,6 +14,7 @@ from engines.motion_layout import EXP, MOTION_DIM
 from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
 from pipeline.config import SessionSettings, SilenceSettings
+from pipeline.expression.looks import NEUTRAL_FACE, Looks
 from pipeline.live.contracts import MICROPHONE_RATE_HZ, Drive, EndReason, LiveEvent, VideoTick, VoiceTick
 from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.session import LiveSession
@@ -265,6 +266,7 @@ async def live(
     stages: LiveFakeStages | None = None,
     clock: FakeClock | None = None,
     crowded: Callable[[], bool] = lambda: False,
+    looks: Looks = NEUTRAL_FACE,
 ) -> AsyncGenerator[Stage, None]:
     """A running session, ended afterwards."""
     clock = clock or (stages.clock if stages else FakeClock())
@@ -276,7 +278,9 @@ async def live(
     if warm:
         await loops.draw(loops.open(avatar, picture), avatar, picture)
     metered = StageMeter(stages, clock.now)
-    session = LiveSession("s", metered, avatar, loops, sink, settings, picture, drive, 7, clock, crowded=crowded)
+    session = LiveSession(
+        "s", metered, avatar, loops, sink, settings, picture, drive, 7, clock, crowded=crowded, looks=looks
+    )
     task = asyncio.create_task(session.run())
     await settle()
     if connect:

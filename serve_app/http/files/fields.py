@@ -12,6 +12,10 @@ from kernels.errors import InvalidInputError
 from pipeline.avatars.store import check_avatar_id
 from pipeline.clock import SUPPORTED_FPS
 from pipeline.config import SessionSettings
+from pipeline.expression.looks import NEUTRAL_FACE, Looks
+from pipeline.expression.schema import look_properties, timeline_schema, timeline_text_schema
+from pipeline.expression.words import LOOK_FIELDS, TIMELINE, read_looks
+from pipeline.families import DEFAULT_FAMILY, find_family
 from pipeline.fetch.checked_url import URL_ALLOWED
 from pipeline.numbers import exact_number, whole_number
 from pipeline.voices.sentences import MAX_CHARACTERS, spoken_text
@@ -24,8 +28,20 @@ from serve_app.http.settings import ApiSettings
 
 JOB_SHAPE: Final = FormShape(
     ("audio", "portrait"),
-    ("prompt", "avatar_id", "fps", "chunk_frames", "seed", "normalise", "stream", "audio_url", "portrait_url"),
-    ("prompt",),
+    (
+        "prompt",
+        "avatar_id",
+        "fps",
+        "chunk_frames",
+        "seed",
+        "normalise",
+        "stream",
+        "audio_url",
+        "portrait_url",
+        *LOOK_FIELDS,
+        TIMELINE,
+    ),
+    ("prompt", TIMELINE),
 )
 SHOWN: Final = 80
 """Characters of a value that a message shows."""
@@ -58,6 +74,7 @@ class JobForm:
         prompt: Text that is spoken; empty where there is `audio`.
         audio_url: Address that the speech is to be fetched from; empty where it came itself.
         portrait_url: Address that the portrait is to be fetched from; empty where it came itself, or none is wanted.
+        looks: What the face expresses, by seconds of the speech.
     """
 
     audio: bytes
@@ -70,11 +87,12 @@ class JobForm:
     prompt: str = ""
     audio_url: str = ""
     portrait_url: str = ""
+    looks: Looks = NEUTRAL_FACE
 
 
 async def read_job_form(request: Request, settings: ApiSettings, hold: Hold) -> JobForm:
     """Read a job; errors are those of `read_form`."""
-    return job_form(await read_form(request, JOB_SHAPE, settings, hold), settings.session)
+    return job_form(await read_form(request, JOB_SHAPE, settings, hold), settings.session, settings.family)
 
 
 async def read_form(request: Request, shape: FormShape, settings: ApiSettings, hold: Hold) -> RawForm:
@@ -94,7 +112,7 @@ async def read_form(request: Request, shape: FormShape, settings: ApiSettings, h
     raise UnsupportedBodyError("Content-Type", kind or "none", f"{MULTIPART} or {JSON}")
 
 
-def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
+def job_form(form: RawForm, defaults: SessionSettings, family: str = DEFAULT_FAMILY) -> JobForm:
     """Check every field.
 
     Raises:
@@ -130,6 +148,7 @@ def job_form(form: RawForm, defaults: SessionSettings) -> JobForm:
         prompt=prompt,
         audio_url=audio_url,
         portrait_url=portrait_url,
+        looks=looks_field(form, family),
     )
 
 
@@ -263,6 +282,17 @@ def seed_field(form: RawForm) -> int:
     return seed
 
 
+def looks_field(form: RawForm, family: str) -> Looks:
+    """What a face expresses, from the fields `expression`, `strength`, `gaze`, `energy` and `expressions`.
+
+    Raises:
+        InvalidInputError: One of them is wrong, or the family cannot show it.
+    """
+    looks = read_looks({name: form.values.get(name) for name in (*LOOK_FIELDS, TIMELINE)})
+    find_family(family).check_looks(looks)
+    return looks
+
+
 def job_schema(settings: ApiSettings, *, base64: bool, kept: bool) -> dict[str, Any]:
     """The fields as JSON Schema.
 
@@ -330,5 +360,7 @@ def job_schema(settings: ApiSettings, *, base64: bool, kept: bool) -> dict[str, 
                 if kept
                 else "True: a fragmented mp4 that plays while it is made. False: a finished file, index first.",
             },
-        },
+        }
+        | look_properties()
+        | {TIMELINE: timeline_schema() if base64 else timeline_text_schema()},
     }

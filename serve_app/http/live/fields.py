@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from starlette.requests import Request
 
 from kernels.errors import InvalidInputError
+from pipeline.expression.looks import DEFAULT_RISE_S, Looks
+from pipeline.expression.schema import look_properties, rise_schema, timeline_schema
+from pipeline.expression.words import LOOK_FIELDS, TIMELINE, read_change
+from pipeline.families import find_family
 from pipeline.live.contracts import Drive
 from pipeline.numbers import whole_number
 from pipeline.publish.target import PublishTarget
@@ -22,6 +26,7 @@ from serve_app.http.files.fields import (
     avatar_id_field,
     choice_field,
     flag_field,
+    looks_field,
     seed_field,
     text_field,
 )
@@ -35,7 +40,10 @@ MAX_SIGNALLING_BYTES: Final = 256 * 1024
 """Bytes that an offer or a list of candidates may have; an offer of a browser has 3 to 10 kB."""
 MAX_CANDIDATES: Final = 64
 LIVE_FPS: Final = (25, 50)
-OFFER_SHAPE: Final = FormShape((), ("sdp", "type", "avatar_id", "fps", "drive", "echo", "seed", "publish"))
+OFFER_SHAPE: Final = FormShape(
+    (), ("sdp", "type", "avatar_id", "fps", "drive", "echo", "seed", "publish", *LOOK_FIELDS, TIMELINE)
+)
+_EXPRESS_SHAPE: Final = FormShape((), (*LOOK_FIELDS, "rise_s", TIMELINE))
 _CANDIDATES_SHAPE: Final = FormShape((), ("candidates",))
 _CANDIDATE_KEYS: Final = {
     "candidate": "candidate",
@@ -60,6 +68,7 @@ class OfferForm:
     echo: bool
     seed: int
     publish: tuple[PublishTarget, ...]
+    looks: Looks
 
 
 async def read_small(request: Request, settings: ApiSettings, hold: Hold) -> bytes:
@@ -109,7 +118,37 @@ def offer_form(form: RawForm, settings: ApiSettings) -> OfferForm:
         echo=flag_field(form, "echo", True),
         seed=seed,
         publish=targets_field(form, settings),
+        looks=_risen(looks_field(form, settings.family)),
     )
+
+
+def _risen(looks: Looks) -> Looks:
+    """The same looks, the first of which comes as slowly as the others: it is seen to begin in a live session."""
+    return Looks(tuple(replace(look, rise_s=look.rise_s or DEFAULT_RISE_S) for look in looks.looks))
+
+
+async def looks_of(request: Request, settings: ApiSettings, hold: Hold) -> Looks:
+    """Read what a face is to express from now on.
+
+    Raises:
+        InvalidInputError: The body cannot be read, a field of it is wrong, or the family of this service cannot show it.
+    """
+    refuse_query(request, _EXPRESS_SHAPE)
+    kind = content_type(request)
+    if kind != JSON:
+        raise UnsupportedBodyError("Content-Type", kind or "none", JSON)
+    form = parse_json(await read_small(request, settings, hold), _EXPRESS_SHAPE)
+    looks = read_change(form.values)
+    find_family(settings.family).check_looks(looks)
+    return looks
+
+
+def express_body() -> dict[str, Any]:
+    """Describe the body of `express`, for `openapi_extra=`."""
+    properties = look_properties() | {"rise_s": rise_schema(), TIMELINE: timeline_schema()}
+    schema = {"type": "object", "minProperties": 1, "additionalProperties": False, "properties": properties}
+    example = {"expression": "happy", "strength": 0.7}
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema, "example": example}}}}
 
 
 def check_sdp(sdp: str) -> str:
@@ -247,7 +286,9 @@ def offer_body(settings: ApiSettings) -> dict[str, Any]:
                 "description": "WHIP ingests that the session is sent to from the start; how that goes, "
                 "`GET /stream/webrtc/{session_id}/publish` tells.",
             },
-        },
+        }
+        | look_properties()
+        | {TIMELINE: timeline_schema()},
     }
     example = {"sdp": "v=0...", "type": "offer", "drive": "mic", "fps": 25, "echo": True}
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema, "example": example}}}}

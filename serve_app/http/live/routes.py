@@ -13,13 +13,20 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from deployments.host.live_calls import LiveOffer
-from deployments.host.live_commands import AddCandidates, End, Interrupt, ReadStats
+from deployments.host.live_commands import AddCandidates, End, Express, Interrupt, ReadStats
 from pipeline.live.contracts import Drive
 from serve_app.access.owned_ids import is_own, owned_id
 from serve_app.http.access.access import caller_of
 from serve_app.http.access.quotas import SESSIONS
 from serve_app.http.body.disconnect import until_disconnect
-from serve_app.http.live.fields import candidates_body, candidates_of, offer_body, offer_of
+from serve_app.http.live.fields import (
+    candidates_body,
+    candidates_of,
+    express_body,
+    looks_of,
+    offer_body,
+    offer_of,
+)
 from serve_app.http.live.host import LiveHost
 from serve_app.http.live.socket import AUDIO_SOCKET_PATH
 from serve_app.http.openapi import problems
@@ -35,6 +42,7 @@ _NEXT: Final = (
         "Drive push: a text or an audio file to speak. For PCM there is `audio_url`.",
     ),
     ("interrupt", "interrupt_stream_webrtc__session_id__interrupt_post", "Stop speaking."),
+    ("express", "express_stream_webrtc__session_id__express_post", "Change what the face expresses."),
     ("events", "events_stream_webrtc__session_id__events_get", "What happens in the session."),
     ("publish", "publish_stream_webrtc__session_id__publish_post", "Send it to a WHIP ingest as well."),
     ("watch", "view_stream_whep__session_id__post", "One more viewer (WHEP)."),
@@ -84,6 +92,12 @@ class InterruptAnswer(BaseModel):
     epoch: int = Field(description="Epoch of the session from now on; work of older epochs is dropped.", examples=[1])
     position_s: float = Field(description="Seconds of the utterance that were sent.", examples=[1.28])
     utterance_id: str | None = Field(description="null where nobody spoke.", examples=["u3"])
+
+
+class ExpressAnswer(BaseModel):
+    """A change that was taken in."""
+
+    at_s: float = Field(description="Second of the session at which it begins.", examples=[12.28])
 
 
 class SessionStats(BaseModel):
@@ -183,6 +197,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
             echo=asked.echo,
             seed=asked.seed,
             publish=asked.publish,
+            looks=asked.looks,
         )
         async with services.quotas.one_more(SESSIONS, caller, lambda: _session_ids(host)):
             answer = await until_disconnect(
@@ -266,6 +281,21 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
         """Sound and mouth stop, and queued speech is dropped. Where the face is silent, nothing happens and the answer says so."""
         found = await host.handle(Interrupt(session_id))
         return InterruptAnswer(epoch=found.epoch, position_s=found.position_s, utterance_id=found.utterance_id)
+
+    @router.post(
+        "/{session_id}/express",
+        summary="Change what the face expresses",
+        responses=problems(*LIVE_PROBLEMS, 408, 413, 415, 422),
+        openapi_extra=express_body(),
+    )
+    async def express(session_id: str, request: Request) -> ExpressAnswer:
+        """The change begins within 200 ms, in speech and in silence, and holds until the next one.
+
+        What is left out stays as it is. `expressions` is a timeline from the change on; what an earlier call planned is dropped.
+        """
+        with services.budget.hold() as hold:
+            looks = await looks_of(request, settings, hold)
+        return ExpressAnswer(at_s=await host.handle(Express(session_id, looks)))
 
     @router.delete(
         "/{session_id}",

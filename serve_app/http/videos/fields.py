@@ -14,6 +14,7 @@ from starlette.requests import Request
 from deployments.video_jobs.commands import ListJobs
 from deployments.video_jobs.job import JobSpec
 from kernels.errors import InvalidInputError
+from pipeline.expression.words import write_timeline
 from pipeline.fetch.checked_url import MAX_URL_CHARS, URL_ALLOWED
 from pipeline.numbers import whole_number
 from serve_app.http.body.pieces import JSON, MULTIPART, FormShape, RawForm
@@ -80,6 +81,7 @@ class VideoForm:
             stream=job.stream,
             prompt=job.prompt,
             webhook_url=self.webhook_url,
+            looks=write_timeline(job.looks),
         )
 
 
@@ -94,7 +96,11 @@ async def read_video_form(request: Request, settings: ApiSettings, hold: Hold) -
     form = await read_form(request, VIDEO_SHAPE, settings, hold)
     if (model := text_field(form, "model", settings.family)) not in ("", settings.family):
         raise InvalidInputError("model", as_it_came(model), settings.family)
-    job, pairs, keep_s = job_form(form, settings.session), metadata_field(form), keep_field(form, settings)
+    job, pairs, keep_s = (
+        job_form(form, settings.session, settings.family),
+        metadata_field(form),
+        keep_field(form, settings),
+    )
     found = VideoForm(job, pairs, keep_s, "", text_field(form, "webhook_url", URL_ALLOWED))
     return replace(found, fingerprint=await asyncio.to_thread(_fingerprint, found))
 

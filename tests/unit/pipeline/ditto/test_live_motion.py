@@ -19,7 +19,7 @@ from pipeline.ditto.motion_diffusion import (
     LiveSettings,
     start_carry,
 )
-from pipeline.ditto.speaker import EYE_DIMS, Speaker
+from pipeline.ditto.speaker import EYE_DIMS, STILL_DIMS, Speaker
 from pipeline.stages import CarryError, MotionItem
 from pipeline.types import FeatureRows
 from tests.support.ditto_motion import FormulaModel, settings, silence, speaker, stage
@@ -202,6 +202,7 @@ def test_a_join_is_fused_from_one_side() -> None:
 
 def test_speech_starts_from_what_the_viewer_sees() -> None:
     shown = FILL.normal("shown", (2, MOTION_DIM), SALT, 2.0)
+    shown[:, STILL_DIMS] = 0.0  # nothing that is shown moves them but what is expressed
     made = talk(stage(), 10, shown=shown)
     still = talk(stage(), 10)
     driven = speaker().drive > 0

@@ -8,14 +8,17 @@ import torch
 
 from benchmarks.ditto.formula import FILL, SALT, filled
 from engines.ditto.config import DittoConfig
-from engines.motion_layout import MOTION_DIM
+from engines.motion_layout import EXP, MOTION_DIM
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError, ShapeError
 from pipeline.ditto.avatar_tensors import unpack
 from pipeline.ditto.driven_keypoints import DrivenKeypoints, rest_rows
+from pipeline.ditto.expressed import express
 from pipeline.ditto.motion_fields import from_vector
-from pipeline.ditto.motion_stitch import IMAGE_KEYS, MotionStitch, StitchOptions, frame_control
+from pipeline.ditto.motion_stitch import IMAGE_KEYS, FrameControl, MotionStitch, StitchOptions, frame_control
 from pipeline.ditto.renderer import DittoEngines, DittoRenderer
+from pipeline.ditto.speaker import STILL_DIMS
+from pipeline.expression.looks import EXPRESSIONS, Look, Looks
 from pipeline.session.overlap import DrawOrder
 from pipeline.stages import RenderRequest
 from pipeline.types import Avatar, CropBatch, MotionChunk, Nv12RectBatch
@@ -115,6 +118,7 @@ def test_keypoints_are_the_reference_s_for_every_control(
     nothing["scale"] -= 1
     reference = MotionStitch(source, options, run if network else None, d0=nothing)
     moved = offsets(len(source), "k")
+    moved[:, STILL_DIMS] = 0.0
     pairs = []
     for row in moved:
         fields = from_vector(row)
@@ -125,3 +129,20 @@ def test_keypoints_are_the_reference_s_for_every_control(
         shown, driven = module(torch.from_numpy(rest_rows(source, drive_eye=drive_eye)), torch.from_numpy(moved))
     np.testing.assert_allclose(shown.numpy(), np.concatenate([one for one, _ in pairs]), atol=1e-6)
     np.testing.assert_allclose(driven.numpy(), np.concatenate([one for _, one in pairs]), atol=3e-5)
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_an_expression_arrives_as_a_slider_of_the_reference_s(name: str) -> None:
+    source = unpack(video_avatar()).source_motion()[:1]
+    still = np.zeros((1, MOTION_DIM), np.float32)
+    shown = express(still, Looks((Look(expression=name, rise_s=0.0),)).values(0, 1))
+    fields = from_vector(still[0])
+    fields["scale"] -= 1
+    overall = FrameControl(delta_exp=shown[0, EXP])
+    reference = MotionStitch(source, StitchOptions(is_image=True, keys=IMAGE_KEYS, overall=overall), None, d0=fields)
+    _, expected = reference.step(fields)
+    with torch.inference_mode():
+        rest = torch.from_numpy(rest_rows(source, drive_eye=True))
+        _, driven = DrivenKeypoints(None, FrameControl())(rest, torch.from_numpy(shown))
+    assert np.abs(shown[0, EXP]).max() > 1e-3
+    np.testing.assert_allclose(driven.numpy(), expected, atol=1e-5)

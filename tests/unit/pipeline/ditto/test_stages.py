@@ -33,6 +33,7 @@ from pipeline.ditto.motion_fields import from_vector
 from pipeline.ditto.motion_modes import DittoMotionModes
 from pipeline.ditto.motion_stitch import MotionStitch, StitchOptions, frame_control
 from pipeline.ditto.renderer import DittoEngines, DittoRenderer
+from pipeline.ditto.speaker import STILL_DIMS
 from pipeline.ditto.stages import DittoStages
 from pipeline.ditto.tail import DittoTail
 from pipeline.mini.motion_diffusion import initial_carry
@@ -278,6 +279,7 @@ def test_offsets_give_the_keypoints_of_the_reference_s_relative_driving() -> Non
     face = drawn.prepare(avatar.avatar_id, "bt709")
     driving = [{k: v for k, v in motion_info(f"drive/{i}").items() if k != "kp"} for i in range(4)]
     moved = np.stack([_vector(d) - _vector(driving[0]) for d in driving])
+    moved[:, STILL_DIMS] = 0.0
     source, driven = drawn.keypoints(face, moved * unpack(avatar).speaker.drive, 0)
     stitch = filled("stitch_network")
 

@@ -164,6 +164,7 @@ def test_another_owner_s_session_does_not_exist(
     mine, path = session["session_id"], f"/stream/webrtc/{session['session_id']}"
     calls: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("GET", f"{path}/stats", {}), ("POST", f"{path}/interrupt", {}), ("GET", f"{path}/events", {}),
+        ("POST", f"{path}/express", {"json": {"energy": 0}}),
         ("PATCH", path, {"json": {"candidates": []}}), ("POST", f"{path}/speak", {"files": {"audio": wav(0.1)}}),
         ("POST", f"/stream/whep/{mine}", {"content": SDP, "headers": {"Content-Type": "application/sdp"}}),
         ("DELETE", f"/stream/whep/{mine}/v1", {}), ("PATCH", f"/stream/whep/{mine}/v1", {"json": {"candidates": []}}),

@@ -85,3 +85,21 @@ def test_a_choice_names_what_came_and_what_is_allowed() -> None:
 def test_the_voice_is_normalised_only_when_asked() -> None:
     assert (from_form().normalise, from_form(normalise="true").normalise) == (False, True)
     assert from_json('"normalise": true').normalise
+
+
+@pytest.mark.parametrize("timeline", ['[{"at_s": 1.5, "expression": "sad"}]'])
+def test_looks_come_alike_from_a_form_and_from_json(timeline: str) -> None:
+    form = from_form(expression="happy", strength="0.5", gaze="0.5,0", expressions=timeline)
+    assert (
+        from_json(f'"expression": "happy", "strength": 0.5, "gaze": [0.5, 0], "expressions": {timeline}').looks
+        == form.looks
+    )
+    assert [look.at_s for look in form.looks.looks] == [0.0, 1.5]
+
+
+@pytest.mark.parametrize("field", [{"expression": "sad"}, {"gaze": "left"}, {"energy": "0.5"}])
+def test_a_family_that_cannot_show_a_look_says_so(field: dict[str, str]) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        job_form(RawForm({"audio": Upload(b"x")}, dict(field)), SessionSettings(), "musetalk")
+    assert (refused.value.field,) == tuple(field)
+    assert "musetalk" in str(refused.value)

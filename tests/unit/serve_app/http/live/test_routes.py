@@ -113,8 +113,9 @@ def test_no_route_overlooks_a_field_in_the_address(served: Served) -> None:
     assert {path for _, path, _ in asked} == {
         "/generate", "/api/generate", "/v1/videos", "/avatars", "/stream/webrtc/offer", "/stream/webrtc/{session_id}",
         "/stream/webrtc/{session_id}/speak", "/stream/whep/{session_id}/{viewer_id}", "/stream/webrtc/{session_id}/publish",
+        "/stream/webrtc/{session_id}/express",
     }  # fmt: skip
-    assert len(asked) == 2 * 10 + 13 + 2 + 8 + 1 + 2 + 1 + 2
+    assert len(asked) == 2 * 16 + 20 + 2 + 13 + 1 + 2 + 1 + 2 + 6
 
 
 def test_twenty_offers_at_once_give_as_many_sessions_as_there_is_room(served: Served) -> None:
@@ -414,3 +415,22 @@ def test_pcm_reader_refuses_what_it_cannot_read() -> None:
             PcmReader(rate, channels)
         assert caught.value.field == field
     assert len(PcmReader(16_000, 2).push(b"\x01\x02\x03")) == 0
+
+
+def test_a_session_expresses_what_is_asked_for(served: Served) -> None:
+    session = offer(served, expression="joy", strength=0.5)
+    (look,) = served.host.live.sessions[session].offer.looks.looks
+    assert (look.expression, look.strength, look.at_s) == ("happy", 0.5, 0.0) and look.rise_s > 0
+    post, path = served.client.post, f"/stream/webrtc/{session}/express"
+    timeline = [{"at_s": 1, "expression": "sad"}]
+    assert post(path, json={"gaze": [0.5, 0], "expressions": timeline}).json() == {"at_s": 1.28}
+    (asked,) = served.host.live.sessions[session].looks
+    assert [(one.at_s, one.gaze, one.expression) for one in asked.looks] == [
+        (0.0, (0.5, 0.0), None),
+        (1.0, None, "sad"),
+    ]
+    assert_problem(post(path, json={}), 422, "invalid_input", "expression")
+    assert_problem(post(path, json={"expression": "bored"}), 422, "invalid_input", "expression")
+    assert_problem(post(path, json={"expressions": [{"at_s": 1}]}), 422, "invalid_input", "expressions[0].expression")
+    assert_problem(post(path, data={"expression": "sad"}), 415, "unsupported_content_type")
+    assert_problem(post("/stream/webrtc/nobody/express", json={"energy": 0}), 404, "session_not_found")

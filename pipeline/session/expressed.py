@@ -1,0 +1,58 @@
+"""Looks laid over the motion of a session, just before it is drawn: what makes motion never sees them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
+
+from kernels.arrays import F32
+from pipeline.expression.looks import NEUTRAL_FACE, Looks
+from pipeline.families import find_family
+from pipeline.family import Family
+from pipeline.types import Avatar, MotionChunk
+
+
+class Expressed:
+    """What one avatar's face expresses.
+
+    Args:
+        avatar: The avatar; its family knows how.
+        looks: What it expresses, on the clock of its frames.
+
+    Raises:
+        InvalidInputError: The avatar's family cannot show them; it names the part.
+    """
+
+    def __init__(self, avatar: Avatar, looks: Looks = NEUTRAL_FACE) -> None:
+        self._avatar = avatar
+        self.looks = NEUTRAL_FACE
+        if looks:
+            self.change(looks, 0.0)
+
+    def change(self, looks: Looks, at_s: float) -> None:
+        """From a time on, express something else; the times of `looks` count from there.
+
+        Raises:
+            InvalidInputError: The avatar's family cannot show them; it names the part.
+        """
+        self._family.check_looks(looks)
+        self.looks = self.looks.then(looks, at_s)
+
+    @property
+    def _family(self) -> Family:
+        return find_family(self._avatar.family)
+
+    def at_rest(self, frame: int) -> bool:
+        """Whether nothing is expressed at a frame and after it."""
+        return not self.looks or self.looks.at_rest(frame)
+
+    def lay_over(self, motion: F32, first_frame: int) -> F32:
+        """Motion (n, width) of frames from `first_frame` on, with what they express."""
+        if not self.looks:
+            return motion
+        return self._family.express(motion, self.looks.values(first_frame, len(motion)))
+
+    async def hops(self, hops: AsyncIterator[MotionChunk]) -> AsyncGenerator[MotionChunk, None]:
+        """Consecutive motion, with what it expresses."""
+        async for hop in hops:
+            yield replace(hop, motion=self.lay_over(hop.motion, hop.first_frame))
