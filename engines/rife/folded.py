@@ -15,23 +15,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engines.networks.rewriting import UnsupportedNetworkError
 from engines.networks.rife.blocks import SLOPE, IFBlock, PlainEncoder, PReluBlock, StackedEncoder
 from engines.networks.rife.ifnet import IFNet
 from kernels.conv.conv3x3 import conv3x3
 from kernels.conv.conv3x3_layout import Conv3x3, make_conv3x3
-from kernels.errors import InvalidInputError
 from kernels.rife.flow_heads import INPUT_CHANNELS, SIDE_CHANNELS, Head
 from kernels.rife.flow_refine import averaged, fuse, refine_input
 
 _HALVES: Final = ({0: 1, -1: 3}, {0: 2, 1: 0})
 """Half of a cell -> {offset of the input: row of the 4 x 4 kernel} of a transposed convolution of stride 2 and padding 1."""
 _FLOW_AT, _LOGIT_AT, _TIME_AT, _FEATURES_AT = 18, 17, 16, 24
-
-
-class UnsupportedNetworkError(InvalidInputError):
-    """This network cannot be folded; run it as it is."""
-
-    code = "unsupported_network"
 
 
 @dataclass(frozen=True)

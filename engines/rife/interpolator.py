@@ -193,8 +193,8 @@ class Interpolator:
 def best_engine(network: IFNet, device: torch.device) -> Engine:
     """The fast one on a GPU with Triton, for networks that can be folded; else the network as it is."""
     if device.type == "cuda" and find_spec("triton") is not None:
+        from engines.networks.rewriting import UnsupportedNetworkError
         from engines.rife.fast import FastEngine
-        from engines.rife.folded import UnsupportedNetworkError
 
         try:
             return FastEngine(network, device)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from engines.runtimes.compiled import prepare_compiled
 from engines.runtimes.cuda_graphs import BUCKETS, BucketedGraph
 
 
@@ -30,8 +31,8 @@ class GraphRuntime:
         name: str = "compiled",
     ) -> None:
         self._name = name
-        module = module.eval().requires_grad_(False).to(device)
-        self._graph = BucketedGraph(module, example, buckets, device)
+        self._module, self._example = module.eval().requires_grad_(False).to(device), example
+        self._graph = BucketedGraph(self._module, example, buckets, device)
 
     @property
     def name(self) -> str:
@@ -43,9 +44,23 @@ class GraphRuntime:
         """Where the module lies."""
         return self._graph.device
 
-    def prepare(self) -> None:
-        """Capture every batch size now."""
-        self._graph.prepare()
+    def prepare(self, stage: str = "") -> None:
+        """Capture every batch size now.
+
+        Args:
+            stage: Name for the log of a module that launches kernels of ours, which are compiled first, all at once; empty where
+                there are none.
+
+        Raises:
+            KernelsNotCompiledError: This GPU or this machine's compiler does not take the kernels.
+        """
+        if stage:
+            prepare_compiled(self._graph, self._call, stage)
+        else:
+            self._graph.prepare()
+
+    def _call(self, size: int) -> None:
+        self._module(*(tensor.to(self.device) for tensor in self._example(size)))
 
     def run(self, *inputs: Tensor) -> Tensor:
         """Run; the output is the caller's own."""

@@ -10,16 +10,12 @@ from torch import Tensor, nn
 
 from engines.networks.attention import Attention
 from engines.networks.lmdm import DecoderLayer, EncoderLayer
+from engines.networks.rewriting import frozen
 from kernels.lmdm.linear_film import linear_film
 from kernels.lmdm.norm_linear import norm_linear
 from kernels.lmdm.short_attention import Shared, short_attention
 
 Tables = tuple[Tensor, Tensor]
-
-
-def frozen(module: nn.Module, name: str, value: Tensor, dtype: torch.dtype) -> None:
-    """Register a copy of a weight as a buffer that is not saved."""
-    module.register_buffer(name, value.detach().to(dtype, copy=True).contiguous(), persistent=False)
 
 
 class FusedAttention(nn.Module):

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-import time
 from collections.abc import Sequence
 
-import structlog
 import torch
 from torch import Tensor
 
 from engines.ditto.fast.dense_motion import SourceTensors
 from engines.ditto.fast.render import FastRender
+from engines.runtimes.compiled import prepare_compiled
 from engines.runtimes.cuda_graphs import BUCKETS, BucketedGraph
-from kernels.errors import LiveAnchorError, first_line
 from kernels.sampling.dense_motion import FEATURES
 
-_log = structlog.get_logger(__name__)
 VOLUME = (16, 64, 64, 32)
-
-
-class KernelsNotCompiledError(LiveAnchorError):
-    """The kernels cannot be compiled or launched here; the text has the compiler's first line."""
-
-    code = "kernels_not_compiled"
 
 
 class FastRenderRuntime:
@@ -63,36 +53,7 @@ class FastRenderRuntime:
         Raises:
             KernelsNotCompiledError: This GPU or this machine's compiler does not take them.
         """
-        if self._device.type != "cuda":
-            return
-        if importlib.util.find_spec("triton") is None:
-            self._capture()  # over plain torch operators
-            return
-        from triton.errors import TritonError
-
-        try:
-            self._capture()
-        except TritonError as error:
-            raise KernelsNotCompiledError(first_line(error)) from error
-
-    def _capture(self) -> None:
-        begin = time.monotonic()
-        with torch.inference_mode(), torch.cuda.device(self._device):
-            if importlib.util.find_spec("triton") is not None:
-                from kernels.triton_launch import compiling_in_parallel
-
-                with compiling_in_parallel():
-                    for size in self._graph.buckets:
-                        self._module(*self._example(size))
-            compiled = time.monotonic()
-            with torch.backends.cudnn.flags(enabled=True, benchmark=True):
-                self._graph.prepare()
-        _log.info(
-            "renderer_prepared",
-            compile_s=round(compiled - begin, 2),
-            capture_s=round(time.monotonic() - compiled, 2),
-            buckets=self._graph.buckets,
-        )
+        prepare_compiled(self._graph, lambda size: self._module(*self._example(size)), "renderer")
 
     def run(self, *inputs: Tensor) -> Tensor:
         """Draw from feature volumes (n or 1, 32, 16, 64, 64) and keypoints; see `engines.ditto.face_synthesis.FaceSynthesis`."""

@@ -27,11 +27,11 @@ from engines.ditto.fast.layers import (
     FusedEncoderLayer,
     LayerCondition,
     Tables,
-    frozen,
     stacked,
 )
 from engines.ditto.motion_sampler import check_noise
 from engines.networks.lmdm import TIME_TOKENS, EncoderLayer, Lmdm
+from engines.networks.rewriting import frozen
 from kernels.lmdm.ddim_project import Update, ddim_project
 from kernels.lmdm.linear_film import linear_film
 from kernels.lmdm.norm_linear import norm_linear

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from engines.networks import build
+from engines.networks.rewriting import UnsupportedNetworkError
 from engines.networks.rife.ifnet import IFNet
 from engines.rife.fast import FastEngine
-from engines.rife.folded import UnsupportedNetworkError, fold
+from engines.rife.folded import fold
 from engines.rife.interpolator import Interpolator
 
 VERSIONS = ("4.0", "4.6", "4.9", "4.25", "mini")
