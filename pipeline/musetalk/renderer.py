@@ -5,7 +5,7 @@ Frames in silence cost no network and no blend: their share is 0, and the avatar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,9 +17,12 @@ from engines.runtimes.host_copies import Landing, to_device
 from engines.runtimes.protocol import Runtime
 from kernels.arrays import U8
 from kernels.errors import InvalidInputError
+from kernels.nv12.painted import painted_nv12, split_nv12
+from kernels.nv12.painting import Painting
 from pipeline.avatars.stale import StaleAvatarError
 from pipeline.bounded_cache import BoundedCache
 from pipeline.musetalk.avatar_tensors import unpack
+from pipeline.musetalk.device_patches import DevicePatches
 from pipeline.musetalk.face_rows import read_rows
 from pipeline.musetalk.prepared_face import PreparedFace, still_planes
 from pipeline.session.overlap import DrawOrder, OverlappedDrawing, Span
@@ -28,6 +31,8 @@ from pipeline.stages import RenderRequest
 from pipeline.types import CROP_SIZE, MOTION_FPS, Avatar, CropBatch, Nv12RectBatch
 
 DEFAULT_CACHE_BYTES: Final = 2 * 2**30
+_PATCHES_SHARE: Final = 0.5
+"""Of the bound on prepared faces, how much one avatar's patches may take on a device."""
 Part = tuple[U8, ...]
 """What a bucket has of one order: luma and chroma planes, or crops."""
 
@@ -59,17 +64,31 @@ class _Shown:
 
 @dataclass(frozen=True)
 class _Flight:
-    """A bucket on its way: the frames of each span, and the painted faces that are being copied to the host."""
+    """A bucket on its way: the frames of each span, and what is being copied to the host.
+
+    Attributes:
+        spans: See `pipeline.session.overlap.Draws`.
+        frames: Of each span.
+        sizes: Painted face -> height and width of its rectangle, in the order of the rectangles.
+        landing: The rectangles behind each other, and the painted faces where a span wants crops.
+    """
 
     spans: Sequence[Span]
     frames: Sequence[Sequence[_Shown]]
+    sizes: dict[int, tuple[int, int]]
     landing: Landing
 
     def wait(self) -> list[Part]:
         """Implement `pipeline.session.overlap.Flight`."""
-        landed = self.landing.wait()
-        faces: U8 = np.asarray(landed[0], np.uint8) if landed else np.zeros((0, 1, 1, 3), np.uint8)
-        return [_part(span, frames, faces) for span, frames in zip(self.spans, self.frames, strict=True)]
+        landed: list[U8] = [np.asarray(one, np.uint8) for one in self.landing.wait()]
+        planes = split_nv12(landed[0], list(self.sizes.values())) if landed else []
+        rectangles = dict(zip(self.sizes, planes, strict=True))
+        return [
+            _crops(frames, landed[-1] if landed else None)
+            if span.order.crops_only
+            else _pictures(span, frames, rectangles)
+            for span, frames in zip(self.spans, self.frames, strict=True)
+        ]
 
 
 class MuseTalkRenderer:
@@ -89,6 +108,7 @@ class MuseTalkRenderer:
     ) -> None:
         self._load_avatar = load_avatar
         self._engines = engines
+        self._cache_bytes = cache_bytes
         self._faces: BoundedCache[tuple[str, str], PreparedFace] = BoundedCache(
             cache_bytes, lambda face: face.size_bytes
         )
@@ -160,10 +180,10 @@ class MuseTalkRenderer:
                 tokens.append(rows.tokens)
                 painted += len(rows.tokens)
         if not painted:
-            return _Flight(spans, frames, Landing([]))
+            return _Flight(spans, frames, {}, Landing([]))
         device = self._engines.painter.device
         faces = self._engines.painter.run(torch.cat(latents), to_device(np.concatenate(tokens), device))
-        return _Flight(spans, frames, Landing([faces]))
+        return _Flight(spans, frames, *self._put_in(spans, frames, faces))
 
     def join(self, order: DrawOrder, parts: Sequence[Part]) -> Nv12RectBatch | CropBatch:
         """Implement `pipeline.session.overlap.Draws`."""
@@ -180,6 +200,24 @@ class MuseTalkRenderer:
         spans = [Span(order, start, min(start + batch, count)) for start in starts]
         return self.join(order, [part for span in spans for part in self.launch([span]).wait()])
 
+    def _put_in(
+        self, spans: Sequence[Span], frames: Sequence[Sequence[_Shown]], faces: torch.Tensor
+    ) -> tuple[dict[int, tuple[int, int]], Landing]:
+        """Queue the blending and the copies to the host: rectangles in NV12, and faces where a span wants crops."""
+        by_colour: dict[str, list[Painting]] = {}
+        for span, shown in zip(spans, frames, strict=True):
+            if not span.order.crops_only:
+                by_colour.setdefault(span.order.request.colour, []).extend(
+                    one.face.painting(one.place, one.painted, one.share) for one in shown if one.painted >= 0
+                )
+        packed = [painted_nv12(faces, paintings, colour) for colour, paintings in by_colour.items()]
+        sizes = {one.face: one.size for paintings in by_colour.values() for one in paintings}
+        nothing = torch.zeros(0, dtype=torch.uint8, device=faces.device)
+        landing = [packed[0] if len(packed) == 1 else torch.cat(packed or [nothing])]
+        if any(span.order.crops_only for span in spans):
+            landing.append(faces)
+        return sizes, Landing(landing)
+
     def _prepare(self, avatar_id: str, colour: str) -> PreparedFace:
         avatar = self._load_avatar(avatar_id)
         if avatar.family != FAMILY:
@@ -187,17 +225,29 @@ class MuseTalkRenderer:
         tensors = unpack(avatar)
         if tensors.version != self._engines.version:
             raise StaleAvatarError(avatar.avatar_id, tensors.version, self._engines.version)
-        latents = to_device(tensors.latents, self._engines.painter.device)
-        return PreparedFace(avatar, tensors, colour, latents, still_planes(avatar, tensors, colour))
+        device = self._engines.painter.device
+        patches = DevicePatches(tensors, device, int(self._cache_bytes * _PATCHES_SHARE))
+        latents = to_device(tensors.latents, device)
+        return PreparedFace(avatar, tensors, colour, latents, still_planes(avatar, tensors, colour), patches)
 
 
-def _part(span: Span, frames: Sequence[_Shown], faces: U8) -> Part:
-    """The pictures of a span: crops, or luma and chroma planes."""
-    painted = [None if frame.painted < 0 else faces[frame.painted] for frame in frames]
-    if span.order.crops_only:
-        crops = [frame.face.crop(frame.place, face, frame.share) for frame, face in zip(frames, painted, strict=True)]
-        return (np.stack(crops) if crops else np.zeros((0, CROP_SIZE, CROP_SIZE, 3), np.uint8),)
-    planes = [frame.face.picture(frame.place, face, frame.share) for frame, face in zip(frames, painted, strict=True)]
-    if not planes:
+def _crops(frames: Sequence[_Shown], faces: U8 | None) -> Part:
+    """The squares of a span around the face."""
+    if not frames:
+        return (np.zeros((0, CROP_SIZE, CROP_SIZE, 3), np.uint8),)
+    painted = [None if one.painted < 0 or faces is None else faces[one.painted] for one in frames]
+    return (np.stack([one.face.crop(one.place, face, one.share) for one, face in zip(frames, painted, strict=True)]),)
+
+
+def _pictures(span: Span, frames: Sequence[_Shown], rectangles: Mapping[int, tuple[U8, U8]]) -> Part:
+    """Luma and chroma of a span's pictures, each written once."""
+    if not len(span):
         return np.zeros((0, 2, 2), np.uint8), np.zeros((0, 1, 2), np.uint8)
-    return np.stack([y for y, _ in planes]), np.stack([uv for _, uv in planes])
+    rect = frames[0].face.avatar.rect
+    luma, chroma = (
+        np.empty((len(frames), rect.h, rect.w), np.uint8),
+        np.empty((len(frames), rect.h // 2, rect.w), np.uint8),
+    )
+    for one, y_plane, uv_plane in zip(frames, luma, chroma, strict=True):
+        one.face.put_picture(one.place, rectangles.get(one.painted), y_plane, uv_plane)
+    return luma, chroma
