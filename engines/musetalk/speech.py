@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 from engines.musetalk.libraries import library
+from engines.musetalk.log_mel import LogMel
+from engines.runtimes.host_copies import Landing, to_device
 from kernels.arrays import F32
 from kernels.errors import ShapeError
 
@@ -37,9 +39,10 @@ class SpeechEncoder:
         self._device = torch.device(device)
         self.most_rows: int = config.max_source_positions
         self.row_dim: int = (config.encoder_layers + 1) * config.d_model
-        self._extract: Any = library("transformers").WhisperFeatureExtractor(
+        extractor = library("transformers").WhisperFeatureExtractor(
             feature_size=config.num_mel_bins, chunk_length=self.most_rows * ROW_SAMPLES // SAMPLE_RATE_HZ
         )
+        self._spectrum = LogMel(torch.from_numpy(extractor.mel_filters), extractor.n_samples).to(self._device)
 
     def encode(self, windows: Sequence[F32]) -> list[F32]:
         """Rows of windows.
@@ -58,9 +61,12 @@ class SpeechEncoder:
         for window in windows:
             if window.ndim != 1 or len(window) > self.most_rows * ROW_SAMPLES:
                 raise ShapeError("window", str(window.shape), f"at most ({self.most_rows * ROW_SAMPLES},)")
-        heard = [np.asarray(window, np.float32) for window in windows]
-        mel = self._extract(heard, sampling_rate=SAMPLE_RATE_HZ, return_tensors="pt").input_features
+        heard: F32 = np.zeros((len(windows), max(len(window) for window in windows)), np.float32)
+        for line, window in zip(heard, windows, strict=True):
+            line[: len(window)] = window
         with torch.inference_mode():
-            states = self._encoder(mel.to(self._device, self._dtype), output_hidden_states=True).hidden_states
-            rows = torch.stack(states, dim=2).flatten(2).float().cpu().numpy()
+            mel = self._spectrum(to_device(heard, self._device)).to(self._dtype)
+            states = self._encoder(mel, output_hidden_states=True).hidden_states
+            most = heard.shape[1] // ROW_SAMPLES
+            rows = np.asarray(Landing([torch.stack(states, dim=2)[:, :most].flatten(2).float()]).wait()[0], np.float32)
         return [rows[i, : len(window) // ROW_SAMPLES].copy() for i, window in enumerate(windows)]

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from engines.musetalk.checkpoints import load_taesd, load_unet, load_vae, load_whisper
+from engines.musetalk.libraries import library
+from engines.musetalk.log_mel import LogMel
 from engines.musetalk.painter import LATENT_SCALE, LatentReader, Painter
 from engines.musetalk.speech import SpeechEncoder
 from kernels.errors import ShapeError
@@ -87,8 +89,13 @@ def test_windows_of_a_batch_do_not_hear_each_other() -> None:
         made.encode([speech(3.1)])
 
 
-def test_silence_is_the_spectrum_that_the_reference_hears() -> None:
-    made = SpeechEncoder(load_whisper(narrow_folder()))
-    mel = made._extract([np.zeros(16_000, np.float32)], sampling_rate=16_000, return_tensors="np").input_features
-    assert mel.shape == (1, 80, 300)
-    np.testing.assert_allclose(mel, -1.5)
+def test_the_spectrum_is_the_library_s() -> None:
+    extractor = library("transformers").WhisperFeatureExtractor(feature_size=80, chunk_length=3)
+    made = LogMel(torch.from_numpy(extractor.mel_filters), extractor.n_samples)
+    windows = [np.zeros(16_000, np.float32), speech(1.3, seed=1), speech(2.99, seed=2), speech(3.0, seed=3)]
+    for window in windows:
+        want = extractor([window], sampling_rate=16_000, return_tensors="pt").input_features
+        got = made(torch.from_numpy(window)[None])
+        assert got.shape == want.shape == (1, 80, 300)
+        torch.testing.assert_close(got, want, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(made(torch.zeros(1, 16_000)), -1.5, err_msg="silence as the reference hears it")
