@@ -27,7 +27,7 @@ class Painter(nn.Module):
         super().__init__()
         self.unet = unet
         self.decoder = decoder
-        self._is_vae = hasattr(decoder, "encode")
+        self.is_vae = hasattr(decoder, "encode")
         self.register_buffer("timestep", torch.zeros(1, dtype=torch.long), persistent=False)
 
     def forward(self, latents: Tensor, tokens: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ class Painter(nn.Module):
         dtype = next(self.unet.parameters()).dtype
         painted = unet(latents.to(dtype), self.timestep, tokens.to(dtype), return_dict=False)[0]
         decoder: Any = self.decoder
-        if self._is_vae:
+        if self.is_vae:
             picture = decoder.decode(painted / LATENT_SCALE, return_dict=False)[0]
         else:
             picture = decoder(painted)

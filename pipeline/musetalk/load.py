@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import torch
-
 from engines.musetalk.checkpoints import (
     has_parser,
     has_taesd,
@@ -19,7 +17,7 @@ from engines.musetalk.checkpoints import (
     musetalk_folder,
 )
 from engines.musetalk.painter import LatentReader, Painter
-from engines.musetalk.shapes import LATENT_CHANNELS, LATENT_SIDE, TOKEN_DIM, TOKENS
+from engines.musetalk.painter_runtime import painter_runtime
 from engines.musetalk.speech import SpeechEncoder
 from engines.musetalk.version import latents_version, speech_version
 from engines.runtimes.choice import RuntimeKind, choose_runtime
@@ -32,7 +30,6 @@ from pipeline.types import Avatar
 
 _GPU_BATCH: Final = 32
 _CPU_BATCH: Final = 4
-_MAX_ERROR: Final = 0.02
 
 
 def load_audio_features(
@@ -74,7 +71,7 @@ def load_renderer(
         device: Torch device name.
         cache_bytes: Bound on prepared faces.
         batch: Frames per call of the networks; None: 4 on the CPU, 32 on a GPU.
-        runtime: See `load_audio_features`.
+        runtime: How the networks run; see `engines.musetalk.painter_runtime`.
 
     Raises:
         WeightsFileError: A file is missing or of no use.
@@ -83,21 +80,8 @@ def load_renderer(
     """
     root = musetalk_folder(folder)
     painter = Painter(load_unet(root), load_taesd(root) if has_taesd(root) else load_vae(root))
-    if device != "cpu":
-        painter.half().to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's own overloads lack it
     largest = batch or (_CPU_BATCH if device == "cpu" else _GPU_BATCH)
-    chosen = choose_runtime(
-        runtime,
-        lambda: TorchRuntime(painter, device),
-        {},
-        [
-            (torch.zeros(n, LATENT_CHANNELS, LATENT_SIDE, LATENT_SIDE), torch.zeros(n, TOKENS, TOKEN_DIM))
-            for n in (1, largest)
-        ],
-        stage="painter",
-        device=device,
-        max_error=_MAX_ERROR,
-    )
+    chosen = painter_runtime(painter, device, runtime, largest)
     return MuseTalkRenderer(load_avatar, MuseTalkEngines(chosen, latents_version(root), largest), cache_bytes)
 
 

@@ -1,0 +1,98 @@
+"""The painter's ways of running, and the choice among them. All take latents and tokens and give faces, as `Painter` does."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import torch
+
+from engines.musetalk.painter import Painter
+from engines.musetalk.shapes import LATENT_CHANNELS, LATENT_SIDE, TOKEN_DIM, TOKENS
+from engines.runtimes.choice import Inputs, RuntimeKind, choose_runtime
+from engines.runtimes.graph import GraphRuntime
+from engines.runtimes.protocol import Runtime
+from engines.runtimes.torch import TorchRuntime
+from engines.runtimes.verdicts import Verdicts
+
+STAGE: Final = "painter"
+MAX_ERROR: Final = 2e-2
+"""Relative, on 8-bit pictures, against the eager way, which itself runs in fp16 on a GPU."""
+BUCKETS: Final = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
+"""Batch sizes captured: a batch that lies between is padded by a third at most."""
+VAE_BUCKETS: Final = (1, 2, 4, 8)
+"""With the autoencoder's decoder, whose maps take 0.1 GB a face; larger batches run as several."""
+
+
+def painter_runtime(painter: Painter, device: str, wanted: RuntimeKind = "auto", batch: int = BUCKETS[-1]) -> Runtime:
+    """The runtime of the painter.
+
+    Args:
+        painter: Float32, on the CPU; on a CPU it is kept.
+        device: Torch device name.
+        wanted: See `engines.runtimes.choice`.
+        batch: Largest batch that ways are compared on.
+
+    Raises:
+        RuntimeRefusedError: The named way cannot be used here.
+    """
+    others: dict[str, Callable[[], Runtime]] = {}
+    if device != "cpu" and wanted != "eager":
+        others["compiled"] = lambda: compiled_runtime(painter, device)
+    return choose_runtime(
+        wanted,
+        lambda: eager_runtime(painter, device),
+        others,
+        [example(count) for count in (1, batch)] if others else [],
+        stage=STAGE,
+        device=device,
+        max_error=MAX_ERROR,
+        verdicts=lambda: Verdicts(STAGE, [painter], device, list(others)),
+    )
+
+
+def eager_runtime(painter: Painter, device: str) -> Runtime:
+    """The library's networks as they are; a copy of them in float16, channels last, on a GPU."""
+    if device == "cpu":
+        return TorchRuntime(painter, device)
+    half = copy.deepcopy(painter).half()
+    half.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's own overloads lack it
+    return TorchRuntime(half, device)
+
+
+def compiled_runtime(
+    painter: Painter,
+    device: str,
+    buckets: Sequence[int] | None = None,
+    dtype: torch.dtype = torch.float16,
+    *,
+    prepare: bool = True,
+) -> GraphRuntime:
+    """The networks written anew over our kernels, one CUDA graph per batch size. The painter given is not changed.
+
+    Args:
+        painter: Float32, on the CPU.
+        device: Torch device name.
+        buckets: Batch sizes; None: those that suit its decoder.
+        dtype: Type of the products.
+        prepare: Compile kernels and capture every batch size now, not in a first request.
+
+    Raises:
+        UnsupportedNetworkError: Networks with parts that are not known.
+        KernelsNotCompiledError: This GPU or this machine's compiler does not take the kernels.
+    """
+    from engines.musetalk.fast.painter import FastPainter
+
+    sizes = buckets or (VAE_BUCKETS if painter.is_vae else BUCKETS)
+    runtime = GraphRuntime(FastPainter(painter, dtype), example, device, sizes)
+    if prepare:
+        runtime.prepare(STAGE)
+    return runtime
+
+
+def example(batch: int) -> Inputs:
+    """Ordinary latents and tokens, on the CPU."""
+    generator = torch.Generator().manual_seed(batch)
+    latents = torch.randn(batch, LATENT_CHANNELS, LATENT_SIDE, LATENT_SIDE, generator=generator)
+    return latents, torch.randn(batch, TOKENS, TOKEN_DIM, generator=generator)
