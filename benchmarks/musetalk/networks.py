@@ -1,0 +1,86 @@
+"""MuseTalk's networks at their public sizes under the formula, run the reference's way and ours."""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from benchmarks.musetalk.checkpoint_folder import filled_library, filled_whisper
+from engines.musetalk.config_files import TAESD, UNET, VAE, WHISPER
+from engines.musetalk.fast.painter import FastPainter
+from engines.musetalk.painter import Painter
+from engines.musetalk.painter_runtime import compiled_runtime
+from engines.musetalk.shapes import LATENT_CHANNELS, LATENT_SIDE, TOKEN_DIM, TOKENS
+from engines.musetalk.speech import SpeechEncoder
+from engines.runtimes.graph import GraphRuntime
+
+UNET_FLOP: Final = 178e9
+TAESD_FLOP: Final = 35e9
+VAE_FLOP: Final = 622e9
+"""Operations a frame, 2 per multiply-add (facts: counted on the public configurations)."""
+FLOP_PER_S: Final = 7.9e14
+"""Measured rate of a large 16-bit matrix product on the H200."""
+
+
+class Networks:
+    """Everything that is measured, made when it is first asked for.
+
+    Args:
+        device: Torch device name.
+    """
+
+    def __init__(self, device: str = "cuda") -> None:
+        self.device = device
+
+    @cached_property
+    def painter(self) -> Painter:
+        """UNet and small decoder, float32 on the device."""
+        unet: Any = filled_library("UNet2DConditionModel", UNET)
+        taesd: Any = filled_library("AutoencoderTiny", TAESD)
+        return Painter(unet, taesd.decoder).to(self.device)
+
+    @cached_property
+    def quality(self) -> Painter:
+        """The same UNet before the autoencoder's decoder, float32 on the device."""
+        return Painter(self.painter.unet, filled_library("AutoencoderKL", VAE)).to(self.device)
+
+    @cached_property
+    def fast(self) -> FastPainter:
+        """Ours, without a graph around it."""
+        return FastPainter(self.painter).to(self.device)
+
+    @cached_property
+    def reference(self) -> Painter:
+        """The reference's way: the library's modules, eager, float16."""
+        return copy.deepcopy(self.painter).half()
+
+    @cached_property
+    def reference_quality(self) -> Painter:
+        """Likewise, with the autoencoder."""
+        return copy.deepcopy(self.quality).half()
+
+    @cached_property
+    def compiled(self) -> GraphRuntime:
+        """Ours as the product runs it, every bucket captured."""
+        return compiled_runtime(self.painter, self.device)
+
+    @cached_property
+    def compiled_quality(self) -> GraphRuntime:
+        """Likewise, with the autoencoder; two sizes."""
+        return compiled_runtime(self.quality, self.device, (1, 8))
+
+    @cached_property
+    def speech(self) -> SpeechEncoder:
+        """Whisper's encoder, float16."""
+        return SpeechEncoder(filled_whisper(WHISPER), self.device, half=self.device != "cpu")
+
+    def inputs(self, count: int, seed: int, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+        """Latents and tokens on the device."""
+        generator = torch.Generator().manual_seed(seed)
+        latents = torch.randn(count, LATENT_CHANNELS, LATENT_SIDE, LATENT_SIDE, generator=generator) * scale
+        tokens = torch.randn(count, TOKENS, TOKEN_DIM, generator=generator) * scale
+        return latents.to(self.device), tokens.to(self.device)
