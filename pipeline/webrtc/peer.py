@@ -82,7 +82,7 @@ class LivePeer:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._timers: list[asyncio.TimerHandle] = []
-        self._events = EventChannel(on_message)
+        self._events = EventChannel(on_message, hub.epoch_ntp)
         self._unlisten: Callable[[], None] = lambda: None
         self._ours: list[RTCRtpTransceiver] = []
         self._sender = HubSender(hub, clock)

@@ -352,7 +352,10 @@ def test_events_go_to_the_clients_channel_also_those_from_before_it_opened() -> 
         hub.event(LiveEvent("speaking_started", "s", 0, 0.5, utterance_id="u"))
         await client.accept(answer)
         await until(lambda: len(client.messages) == 1)
+        epoch = hub.epoch_ntp()
+        assert epoch is not None
         assert json.loads(client.messages[0]) == {
+            "ntp_s": pytest.approx(epoch / 2**32 + 0.5, abs=1e-6),
             "name": "speaking_started",
             "session_id": "s",
             "epoch": 0,
