@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("websockets")
 
+from benchmarks.live.in_process import InProcessLive
 from deployments.config import SessionHostSettings
 from pipeline.avatars.face_crop import fit_canvas
 from pipeline.avatars.portrait import decode_portrait
@@ -23,7 +24,6 @@ from pipeline.types import Avatar
 from tests.browser.cdp import Page, chromium, find_chromium
 from tests.support.faces import presenter
 from tests.support.http_server import InProcessHost, Served, serving
-from tests.support.in_process_live import InProcessLive
 from tests.support.media_samples import wav
 from tests.support.require import missing
 

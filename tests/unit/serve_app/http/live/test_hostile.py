@@ -20,12 +20,12 @@ import structlog
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from benchmarks.live.in_process import InProcessLive
 from deployments.config import SessionHostSettings
 from deployments.host.live_avatars import LiveAvatars
 from pipeline.live.contracts import EndReason
 from tests.support.hostile_media import BAD_AUDIO
 from tests.support.http_server import InProcessHost, Served, assert_problem, serving, small_avatar, wait_for, wav
-from tests.support.in_process_live import InProcessLive
 from tests.support.live import LiveFakeStages
 from tests.support.rtc import Client
 from tests.unit.deployments.host.test_live_sessions import WallClock

@@ -16,12 +16,12 @@ from pipeline.voices.voice import Voice
 
 
 class InProcessLive:
-    """Made by the first call, on the server's loop.
+    """Serves live sessions of one process. The sessions are made by the first call, on the server's loop.
 
     Args:
-        settings: Of the session host.
-        stages: Shared by all sessions.
-        presenter: Avatar id -> avatar.
+        settings: Settings of the session host.
+        stages: Stages that all sessions share.
+        presenter: Finds an avatar by its id, the default one for None.
         voice: Speaks text; that of the settings where None.
     """
 
@@ -40,25 +40,31 @@ class InProcessLive:
 
     @property
     def sessions(self) -> LiveSessions:
+        """The sessions themselves."""
         if self._sessions is None:
             self._sessions = LiveSessions(self._settings, self._same, self._presenter, self._stages, self._voice)
         return self._sessions
 
     async def offer(self, offer: LiveOffer) -> LiveAnswer:
+        """Implement `LiveHost.offer`."""
         return await self.sessions.open(offer)
 
     async def tokens(self) -> PoolStats:
+        """No set of stages needs tokens."""
         return PoolStats()
 
     async def live_stats(self) -> list[LiveHostStats]:
+        """Implement `LiveHost.live_stats`."""
         one = self.sessions
         counts = (dict(one.ended), one.headroom.refused, tuple(one.first_frames_ms()))
         return [LiveHostStats("r1", one.headroom.capacity(), one.all_stats(), *counts)]
 
     async def handle(self, command: LiveCommand[Answer]) -> Answer:
+        """Implement `LiveHost.handle`."""
         return await self.sessions.handle(command)
 
     async def events(self, session_id: str, after: int) -> AsyncGenerator[NumberedEvent, None]:
+        """Implement `LiveHost.events`."""
         async for event in self.sessions.events(session_id, after):
             yield event
 
