@@ -7,7 +7,7 @@ OUT ?= out
 # extras of pyproject.toml; tensorrt-rtx (150 MB) lets the tests build TensorRT engines
 EXTRAS ?= serve,live,speech,onnx,gpu,dev
 
-.PHONY: help demo test nightly check format serve bench demo-weights clean
+.PHONY: help demo test nightly pipecat check format serve bench demo-weights clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -30,6 +30,9 @@ test: $(READY) ## every CPU test but the nightly ones
 
 nightly: $(READY) ## the tests that take long and say little more than their faster neighbours
 	$(BIN)/python -m pytest --nightly -m nightly
+
+pipecat: $(READY) ## the tests of the Pipecat package, in an environment of its own (800 MB more)
+	$(BIN)/python -m pytest --nightly tests/unit/integrations
 
 check: $(READY) ## lint, format and types
 	$(BIN)/ruff check .
