@@ -7,7 +7,7 @@ OUT ?= out
 # extras of pyproject.toml; tensorrt-rtx (150 MB) lets the tests build TensorRT engines
 EXTRAS ?= serve,live,speech,onnx,gpu,dev
 
-.PHONY: help demo test nightly pipecat check format serve bench demo-weights clean
+.PHONY: help demo test nightly pipecat check format serve bench demo-weights sbom clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -51,6 +51,9 @@ demo-weights: $(READY) ## train the embedded weights again (a GPU; docs in engin
 
 bench: $(READY) ## re-make benchmarks/results/cpu-2core/main_job.json
 	$(BIN)/python -m benchmarks.main_job
+
+sbom: $(READY) ## write deploy/sbom.cdx.json again, after a change of constraints.txt or of the weights
+	$(BIN)/python deploy/sbom.py > deploy/sbom.cdx.json.new && mv deploy/sbom.cdx.json.new deploy/sbom.cdx.json
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) $(OUT) .mypy_cache .ruff_cache .pytest_cache

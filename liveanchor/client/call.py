@@ -161,6 +161,10 @@ def address(url: str) -> str:
     """
     if not url.startswith(("http://", "https://")):
         raise BadArgumentError("url", url[:200] or "nothing", "an address such as http://127.0.0.1:8000")
+    if "@" in url:  # every error names the address
+        raise BadArgumentError(
+            "url", "an address with a password in it", "an address without one; keys go into api_key"
+        )
     return url.rstrip("/")
 
 

@@ -19,6 +19,7 @@ from liveanchor.client import (
     RefusedError,
     StrangeAnswerError,
 )
+from liveanchor.client.call import address
 from pipeline.config import SessionSettings
 from pipeline.expression.looks import NEUTRAL_FACE, Looks
 from pipeline.expression.words import write_timeline
@@ -193,10 +194,13 @@ def named_service() -> str:
     Raises:
         InvalidInputError: It is no address.
     """
-    named = os.environ.get(URL_ENV, "").rstrip("/")
-    if named and not named.startswith(("http://", "https://")):
-        raise InvalidInputError(URL_ENV, named, "an address such as http://127.0.0.1:8000")
-    return named
+    named = os.environ.get(URL_ENV, "")
+    if not named:
+        return ""
+    try:
+        return address(named)
+    except BadArgumentError as error:
+        raise InvalidInputError(URL_ENV, error.got, error.allowed) from error
 
 
 @contextmanager

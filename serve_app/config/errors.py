@@ -18,6 +18,9 @@ from kernels.errors import InvalidInputError, first_line
 ENV_PREFIX = "LIVEANCHOR_"
 NESTED = "__"
 MISSPELT = "misspelt_variable"
+SECRET_FIELDS = ("credential", "key")
+"""Settings whose values are secrets; a test looks for further ones."""
+_USER_INFO = re.compile(r"://[^/@\s]*@")
 
 
 def misspelt_variable(name: str, groups: Iterable[str], meant: str = "") -> PydanticCustomError:
@@ -69,7 +72,18 @@ def refusal(error: ValidationError, root: type[BaseModel]) -> InvalidInputError:
     field = ".".join(str(part) for part in first["loc"]) or "config"
     if first["type"] == "extra_forbidden":
         return _unknown_setting(field, _settings_beside(first["loc"], root))
-    return InvalidInputError(field, repr(first["input"])[:200], first["msg"].removeprefix("Value error, "))
+    return InvalidInputError(field, _came(first["loc"], first["input"]), first["msg"].removeprefix("Value error, "))
+
+
+def _came(path: tuple[int | str, ...], value: object) -> str:
+    """What was set, for people; no values of `SECRET_FIELDS` or of groups, and nothing before the @ of an address."""
+    if any(str(name) in SECRET_FIELDS for name in path):
+        return "a value that is not shown"
+    if isinstance(value, dict):
+        return f"a group of {', '.join(sorted(map(str, value)))}" if value else "an empty group"
+    if isinstance(value, (list, tuple)):
+        return f"a list of {len(value)}"
+    return _USER_INFO.sub("://...@", repr(value))[:200]
 
 
 def _unknown_setting(field: str, known: list[str]) -> InvalidInputError:
