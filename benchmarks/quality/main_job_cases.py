@@ -87,7 +87,9 @@ def renderer_speed(job: MainJob) -> list[BenchmarkRecord]:
     """The mesh renderer, one thread."""
     found = measure_renderer_speed(6 if job.options.quick else 24)
     return [
-        _from_measure(job, "renderer_ms_per_frame", found, "warp that fills triangle by triangle, no teeth, no lids")
+        _from_measure(
+            job, "renderer_ms_per_frame", found, "warp of the crop that fills triangle by triangle, no teeth, no lids"
+        )
     ]
 
 

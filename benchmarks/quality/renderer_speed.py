@@ -1,7 +1,8 @@
-"""How long the mesh renderer needs per 512 x 512 frame on one CPU thread: `python -m benchmarks.quality.renderer_speed`.
+"""How long the renderer of `mini` needs per frame on one CPU thread: `python -m benchmarks.quality.renderer_speed`.
 
-Measured on the default presenter over talking motion (jaw, lips, lids, gaze, brows and head all move). Baseline, in the same run: a
-piecewise-affine warp that fills triangle by triangle (`benchmarks.quality.triangle_baseline`), without teeth and lids.
+Measured on the default presenter at its own size, from motion to the NV12 rectangle in which head, hair and chest move, over
+talking motion (jaw, lips, lids, gaze, brows and head all move). Baseline, in the same run: a piecewise-affine warp of the crop
+alone that fills triangle by triangle (`benchmarks.quality.triangle_baseline`), without teeth, lids and the picture around it.
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ import torch
 
 from benchmarks.quality.triangle_baseline import triangulate, warp_triangles
 from engines.mini.mesh_deform import build_pose, posed_displacement
-from engines.mini.mesh_renderer import MeshFace, MeshRenderer
+from engines.mini.mesh_renderer import MeshFace
 from engines.mini.motion_limits import limit_motion
 from engines.mini.rig import ACTION_INDEX, ACTIONS, actions_to_exp
 from engines.motion_layout import pack_motion
 from kernels.arrays import F32
 from kernels.sampling.remap import remap_bilinear
 from pipeline.mini.presenter import default_avatar
+from pipeline.mini.renderer import Renderer
+from pipeline.stages import RenderRequest
+from pipeline.types import MOTION_FPS, MotionChunk
 
 CHUNK = 8
 """Frames per call, as in the product."""
 BASELINE_FRAMES = 24
+COLOUR = "bt709"
 
 
 def talking_motion(frames: int) -> torch.Tensor:
@@ -70,19 +75,20 @@ def measure(calls: int = 24) -> dict[str, float]:
 
 
 def _measure(calls: int) -> dict[str, float]:
-    tensors = default_avatar().tensors
-    crop = np.ascontiguousarray(tensors["crop_rgb"], dtype=np.uint8)
-    landmarks = np.ascontiguousarray(tensors["landmarks"], dtype=np.float32)
-    renderer = MeshRenderer("cpu")
+    avatar = default_avatar()
+    crop = np.ascontiguousarray(avatar.tensors["crop_rgb"], dtype=np.uint8)
+    landmarks = np.ascontiguousarray(avatar.tensors["landmarks"], dtype=np.float32)
+    renderer = Renderer(lambda _: avatar)
     began = time.perf_counter()
-    face = renderer.prepare(crop, landmarks)
+    prepared = renderer.prepare(avatar.avatar_id, COLOUR)
     prepare_ms = (time.perf_counter() - began) * 1e3
     motion = talking_motion(CHUNK * calls)
-    chunks = [motion[i : i + CHUNK] for i in range(0, len(motion), CHUNK)]
+    chunks = [MotionChunk(motion[i : i + CHUNK].numpy(), i) for i in range(0, len(motion), CHUNK)]
+    requests = [RenderRequest(avatar.avatar_id, chunk, None, MOTION_FPS, COLOUR) for chunk in chunks]
     mesh = triangulate(crop, landmarks)
-    moved = _moved_vertices(face, mesh.vertices, motion[:BASELINE_FRAMES])
+    moved = _moved_vertices(prepared.face, mesh.vertices, motion[:BASELINE_FRAMES])
     baseline = _times([partial(warp_triangles, mesh, m) for m in moved], 1)
-    taken = _times([partial(renderer.render, face, c) for c in chunks], CHUNK)
+    taken = _times([partial(renderer.render, request) for request in requests], CHUNK)
     p5, median, p95 = np.percentile(taken, (5, 50, 95))
     return {
         "value": float(median),
@@ -90,7 +96,7 @@ def _measure(calls: int) -> dict[str, float]:
         "p95": float(p95),
         "n": float(len(taken)),
         "prepare_ms": prepare_ms,
-        "bytes": float(face.nbytes),
+        "bytes": float(prepared.size_bytes),
         "baseline_value": float(np.median(baseline)),
     }
 

@@ -10,12 +10,14 @@ picture that does not move comes back byte for byte.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 import cv2
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from engines.mini.face_frame import build_frame
 from engines.mini.mesh_basis import build_body_field
@@ -31,7 +33,11 @@ FINER: Final = 2
 FULL: Final = 0.999
 """From this share on the face covers everything."""
 STILL_PX: Final = 0.02
-"""Strips that move less are copied."""
+"""Strips that move less are left as they are."""
+STRIP_BLOCKS: Final = 16
+"""Height of a strip, lattice blocks: low ones fit the outline closely, every one costs two calls."""
+REACH_BLOCKS: Final = 2
+"""How far beyond what moves a picture is drawn anew: where pixels may have come from."""
 
 
 @dataclass(frozen=True)
@@ -43,26 +49,45 @@ class Strip:
     left: int
     right: int
 
+    @property
+    def blocks(self) -> tuple[slice, slice]:
+        """Lattice rows and columns whose nodes are felt in the strip."""
+        return (
+            slice(max(self.top // CELL - 1, 0), -(-self.bottom // CELL) + 1),
+            slice(max(self.left // CELL - 1, 0), -(-self.right // CELL) + 1),
+        )
+
+    def pixels(self, coarser: int) -> tuple[slice, slice]:
+        """Rows and columns of the strip in a plane of `coarser` pixels per sample."""
+        return (
+            slice(self.top // coarser, self.bottom // coarser),
+            slice(self.left // coarser, self.right // coarser),
+        )
+
 
 @dataclass(frozen=True)
 class BodyWarp:
     """What is fixed about the picture around one face.
 
     Attributes:
-        field: The lattice's nodes in crop pixels, and what moves them.
+        field: The lattice's nodes in crop pixels, and what moves them; None where nothing around the face moves.
         scale: Canvas pixels per crop pixel.
-        luma: uint8 (2 h, 2 w), the rectangle's Y plane, enlarged.
-        chroma: uint8 (h, w, 2), its U and V, enlarged.
-        strips: Where the face does not cover the rectangle.
-        face: Left, top, right and bottom edge of the face's square in the rectangle.
-        masks: Shares of the face and of the rectangle around it in the square, float32 (square h, square w) each, for luma.
+        still: The rectangle at rest: luma uint8 (h, w) and chroma uint8 (h / 2, w / 2, 2).
+        luma: uint8 (2 h, 2 w), the same luma, enlarged.
+        chroma: uint8 (h, w, 2), U and V, enlarged.
+        places: Texels of `luma` and of `chroma` under the samples at rest, float32 (rows, columns, 2) each, whole lattice blocks.
+        strips: Where something moves that the face does not cover.
+        face: Left, top, right and bottom edge, in the rectangle, of the part that the face is drawn into.
+        masks: Shares of the face and of the rectangle around it in that part, float32 (part h, part w) each, for luma.
         chroma_masks: The same for chroma, half as large.
     """
 
-    field: NodeField
+    field: NodeField | None
     scale: float
+    still: tuple[U8, U8]
     luma: U8
     chroma: U8
+    places: tuple[F32, ...]
     strips: tuple[Strip, ...]
     face: tuple[int, int, int, int]
     masks: tuple[F32, F32]
@@ -71,13 +96,20 @@ class BodyWarp:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        masks = (*self.masks, *self.chroma_masks)
-        return self.luma.nbytes + self.chroma.nbytes + sum(mask.nbytes for mask in masks)
+        arrays: tuple[U8 | F32, ...] = (
+            *self.still,
+            self.luma,
+            self.chroma,
+            *self.places,
+            *self.masks,
+            *self.chroma_masks,
+        )
+        return sum(array.nbytes for array in arrays)
 
 
 def build_body(
     landmarks: F32,
-    outline: Outline,
+    outline: Outline | None,
     y_plane: U8,
     uv_plane: U8,
     face: tuple[int, int, int, int],
@@ -87,57 +119,111 @@ def build_body(
 
     Args:
         landmarks: float32 (468, 3), crop pixels.
-        outline: Of the person; its picture is the rectangle.
+        outline: Of the person; its picture is the rectangle. None keeps all but the face still.
         y_plane: uint8 (h, w), luma of the rectangle, even sides.
         uv_plane: uint8 (h / 2, w), interleaved U V.
-        face: Left, top, right and bottom edge of the face's square in the rectangle, even.
-        mask: float32 (bottom - top, right - left), share of the face, 0 along the square's edge.
+        face: Left, top, right and bottom edge, in the rectangle, of the part that the face is drawn into; even.
+        mask: float32 (bottom - top, right - left), share of the face, 0 along the part's edge.
     """
     height, width = y_plane.shape
     mask = np.where(mask > FULL, np.float32(1.0), mask)
     small = np.asarray(cv2.resize(mask, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA), dtype=np.float32)
-    rows, columns = -(-height // CELL), -(-width // CELL)
-    middle = (CELL - 1) / 2
-    xs, ys = np.arange(columns) * CELL + middle, np.arange(rows) * CELL + middle
-    places = np.stack(np.meshgrid(xs, ys), axis=-1) / outline.scale + outline.origin
-    return BodyWarp(
-        field=build_body_field(build_frame(landmarks), outline, places),
-        scale=outline.scale,
-        luma=_finer(y_plane),
-        chroma=_finer(uv_plane.reshape(height // 2, width // 2, 2)),
-        strips=_strips(height, width, _core(face, mask)),
+    chroma = uv_plane.reshape(height // 2, width // 2, 2)
+    body = BodyWarp(
+        field=None,
+        scale=1.0,
+        still=(y_plane, chroma),
+        luma=y_plane,
+        chroma=chroma,
+        places=(),
+        strips=(),
         face=face,
         masks=(mask, np.float32(1.0) - mask),
         chroma_masks=(small, np.float32(1.0) - small),
     )
+    if outline is None:
+        return body
+    rows, columns = -(-height // CELL), -(-width // CELL)
+    middle = (CELL - 1) / 2
+    xs, ys = np.arange(columns) * CELL + middle, np.arange(rows) * CELL + middle
+    places = np.stack(np.meshgrid(xs, ys), axis=-1) / outline.scale + outline.origin
+    field = build_body_field(build_frame(landmarks), outline, places)
+    moving = (field.weight + field.shoulders + field.breath).numpy() > 0
+    strips = _strips(height, width, moving, _core(face, mask))
+    return replace(
+        body,
+        field=field,
+        scale=outline.scale,
+        luma=_finer(y_plane),
+        chroma=_finer(chroma),
+        places=tuple(_rest(rows * CELL // coarser, columns * CELL // coarser) for coarser in (1, 2)),
+        strips=strips,
+    )
 
 
-def draw_body(body: BodyWarp, deformation: Deformation, pose: Pose, face_y: U8, face_uv: U8) -> tuple[U8, U8]:
-    """Draw the rectangle of one frame.
+class BodyPainter:
+    """Draws consecutive frames of the rectangle; holds room for what it works out, so it is for one thread."""
 
-    Args:
-        body: The picture around the face.
-        deformation: The face's motion bases.
-        pose: The head's pose in this frame, a batch of one on the CPU.
-        face_y: uint8 (h, w), luma of the face's square.
-        face_uv: uint8 (h / 2, w), its chroma.
+    def __init__(self, body: BodyWarp) -> None:
+        self._body = body
+        rows, columns = (0, 0) if body.field is None else body.field.weight.shape
+        self._nodes = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1).astype(np.float32)
+        self._dense = tuple(np.empty_like(places) for places in body.places)
 
-    Returns:
-        Luma uint8 (h, w) and chroma uint8 (h / 2, w) of the rectangle.
-    """
-    height, width = body.luma.shape[0] // FINER, body.luma.shape[1] // FINER
-    y_plane, uv_plane = np.zeros((height, width), np.uint8), np.zeros((height // 2, width // 2, 2), np.uint8)
-    still = torch.zeros(1, 1, 1, 2)
-    forward = posed_displacement(body.field, deformation, still, pose)[0].numpy() * np.float32(body.scale)
-    backward = _invert(np.ascontiguousarray(forward))
-    for strip in body.strips:
-        _draw_strip(body, strip, backward, y_plane, uv_plane)
-    left, top, right, bottom = body.face
-    square = y_plane[top:bottom, left:right]
-    square[...] = cv2.blendLinear(face_y, square, *body.masks)
-    square = uv_plane[top // 2 : bottom // 2, left // 2 : right // 2]
-    square[...] = cv2.blendLinear(face_uv.reshape(square.shape), square, *body.chroma_masks)
-    return y_plane, uv_plane.reshape(height // 2, width)
+    def draw(self, deformation: Deformation, pose: Pose, face: tuple[U8, U8], out: tuple[U8, U8]) -> None:
+        """Draw the rectangle of one frame.
+
+        Args:
+            deformation: The face's motion bases.
+            pose: The head's pose in this frame, a batch of one on the CPU.
+            face: The face's part: luma uint8 (h, w) and chroma uint8 (h / 2, w / 2, 2).
+            out: Where to write the rectangle: luma uint8 (h, w) and chroma uint8 (h / 2, w / 2, 2).
+        """
+        body = self._body
+        for plane, still in zip(out, body.still, strict=True):
+            np.copyto(plane, still)
+        if body.field is not None:
+            forward = posed_displacement(body.field, deformation, torch.zeros(1, 1, 1, 2), pose)[0].numpy()
+            self._move(self._invert(forward * np.float32(body.scale)), out)
+        left, top, right, bottom = body.face
+        _blend(face[0], out[0][top:bottom, left:right], body.masks)
+        _blend(face[1], out[1][top // 2 : bottom // 2, left // 2 : right // 2], body.chroma_masks)
+
+    def _move(self, backward: F32, out: tuple[U8, U8]) -> None:
+        """Draw the strips."""
+        body = self._body
+        for plane, source, places, dense, coarser in zip(
+            out, (body.luma, body.chroma), body.places, self._dense, (1, 2), strict=True
+        ):
+            size = (dense.shape[1], dense.shape[0])
+            cv2.resize(backward * np.float32(FINER / coarser), size, dst=dense, interpolation=cv2.INTER_LINEAR)
+            np.add(dense, places, out=dense)
+            for strip in body.strips:
+                if float(np.abs(backward[strip.blocks]).max()) >= STILL_PX:
+                    at = strip.pixels(coarser)
+                    plane[at] = remap_bilinear(source, dense[at])
+
+    def _invert(self, forward: F32) -> F32:
+        """Backward displacement b with b(q) = -forward(q + b(q)) at the nodes, canvas pixels, by fixed-point steps.
+
+        The field stretches by less than one pixel per pixel everywhere, so every step takes the same share of the error away; away
+        from the outline, where all of the head moves alike, one is enough.
+        """
+        backward = -forward
+        for _ in range(INVERSION_STEPS):
+            backward = -remap_bilinear(forward, self._nodes + backward * np.float32(1.0 / CELL)).astype(np.float32)
+        return backward
+
+
+def _blend(over: U8, under: U8, shares: tuple[F32, F32]) -> None:
+    """Mix a picture into another one, in place."""
+    under[...] = cv2.blendLinear(over, under, *shares)
+
+
+def _rest(height: int, width: int) -> F32:
+    """Texels of an enlarged plane under the samples at rest, float32 (height, width, 2)."""
+    xs, ys = np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32)
+    return np.ascontiguousarray(np.stack(np.meshgrid(xs, ys), axis=-1) * np.float32(FINER))
 
 
 def _finer(plane: U8) -> U8:
@@ -150,77 +236,39 @@ def _finer(plane: U8) -> U8:
 
 def _core(face: tuple[int, int, int, int], mask: F32) -> Strip | None:
     """The largest centred rectangle, on lattice blocks, in which the face covers everything."""
-    full_rows, full_columns = np.flatnonzero(mask.max(axis=1) >= 1.0), np.flatnonzero(mask.max(axis=0) >= 1.0)
-    if not len(full_rows) or not len(full_columns):
+    height, width = mask.shape
+    ends = range(min(height, width) // 2)
+    inset = next((i for i in ends if mask[i : height - i, i : width - i].min() >= 1.0), None)
+    if inset is None:
         return None
-    inner = mask[full_rows[0] : full_rows[-1] + 1, full_columns[0] : full_columns[-1] + 1]
-    if inner.min() < 1.0:
-        return None
-    left, top = face[0] + int(full_columns[0]), face[1] + int(full_rows[0])
-    right, bottom = face[0] + int(full_columns[-1]) + 1, face[1] + int(full_rows[-1]) + 1
+    left, top, right, bottom = face[0] + inset, face[1] + inset, face[2] - inset, face[3] - inset
     core = Strip(-(-top // CELL) * CELL, bottom // CELL * CELL, -(-left // CELL) * CELL, right // CELL * CELL)
     return core if core.top < core.bottom and core.left < core.right else None
 
 
-def _strips(height: int, width: int, core: Strip | None) -> tuple[Strip, ...]:
-    """The rectangle without its core."""
-    if core is None:
-        return (Strip(0, height, 0, width),)
-    around = (
-        Strip(0, core.top, 0, width),
-        Strip(core.bottom, height, 0, width),
-        Strip(core.top, core.bottom, 0, core.left),
-        Strip(core.top, core.bottom, core.right, width),
-    )
-    return tuple(strip for strip in around if strip.top < strip.bottom and strip.left < strip.right)
-
-
-def _invert(forward: F32) -> F32:
-    """Backward displacement b with b(q) = -forward(q + b(q)) at the nodes, canvas pixels, by fixed-point steps.
-
-    The field stretches by less than one pixel per pixel everywhere, so every step takes the same share of the error away; away from
-    the outline, where all of the head moves alike, one is enough.
-    """
-    rows, columns = forward.shape[:2]
-    nodes = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1).astype(np.float32)
-    backward = -forward
-    for _ in range(INVERSION_STEPS):
-        backward = -remap_bilinear(forward, nodes + backward * np.float32(1.0 / CELL)).astype(np.float32)
-    return backward
-
-
-def _draw_strip(body: BodyWarp, strip: Strip, backward: F32, y_plane: U8, uv_plane: U8) -> None:
-    """Sample luma and chroma of one strip."""
-    rows = slice(max(strip.top // CELL - 1, 0), -(-strip.bottom // CELL) + 1)
-    columns = slice(max(strip.left // CELL - 1, 0), -(-strip.right // CELL) + 1)
-    part = backward[rows, columns]
-    target = (slice(strip.top, strip.bottom), slice(strip.left, strip.right))
-    halves = (slice(strip.top // 2, strip.bottom // 2), slice(strip.left // 2, strip.right // 2))
-    if float(np.abs(part).max()) < STILL_PX:
-        y_plane[target] = body.luma[::FINER, ::FINER][target]
-        uv_plane[halves] = body.chroma[::FINER, ::FINER][halves]
-        return
-    y_plane[target] = _sample(body.luma, part, strip, (columns.start, rows.start), 1)
-    uv_plane[halves] = _sample(body.chroma, part, strip, (columns.start, rows.start), 2)
-
-
-def _sample(plane: U8, part: F32, strip: Strip, first: tuple[int, int], coarser: int) -> U8:
-    """Sample an enlarged plane in a strip.
+def _strips(height: int, width: int, moving: NDArray[np.bool_], core: Strip | None) -> tuple[Strip, ...]:
+    """What moves in the rectangle, without its core.
 
     Args:
-        plane: Luma, or chroma where `coarser` is 2.
-        part: Backward displacement of the blocks around the strip, canvas pixels.
-        strip: Where.
-        first: Column and row of the block that `part` begins with.
-        coarser: Canvas pixels per sample.
+        height: Of the rectangle, pixels.
+        width: Likewise.
+        moving: bool (rows, columns), blocks whose node moves.
+        core: What the face covers.
     """
-    cell = CELL // coarser
-    size = (part.shape[1] * cell, part.shape[0] * cell)
-    dense = cv2.resize(part, size, interpolation=cv2.INTER_LINEAR)
-    x0, y0 = strip.left // coarser - first[0] * cell, strip.top // coarser - first[1] * cell
-    w, h = (strip.right - strip.left) // coarser, (strip.bottom - strip.top) // coarser
-    places: F32 = np.array(dense[y0 : y0 + h, x0 : x0 + w], dtype=np.float32)
-    places *= np.float32(FINER / coarser)
-    places[..., 0] += (np.arange(w, dtype=np.float32) + np.float32(strip.left // coarser)) * np.float32(FINER)
-    places[..., 1] += ((np.arange(h, dtype=np.float32) + np.float32(strip.top // coarser)) * np.float32(FINER))[:, None]
-    return np.asarray(remap_bilinear(plane, places), dtype=np.uint8)
+    size = 2 * REACH_BLOCKS + 1
+    wide = cv2.dilate(moving.astype(np.uint8), np.ones((size, size), np.uint8)) > 0
+    tall = STRIP_BLOCKS * CELL
+    edges = {0, height, *range(0, height, tall)}
+    if core is not None:
+        edges |= {core.top, core.bottom}
+    strips = []
+    for top, bottom in pairwise(sorted(edges)):
+        columns = np.flatnonzero(wide[top // CELL : -(-bottom // CELL)].any(axis=0))
+        if not len(columns):
+            continue
+        left, right = int(columns[0]) * CELL, min((int(columns[-1]) + 1) * CELL, width)
+        if core is not None and core.top <= top and bottom <= core.bottom:
+            strips += [Strip(top, bottom, left, core.left), Strip(top, bottom, core.right, right)]
+        else:
+            strips.append(Strip(top, bottom, left, right))
+    return tuple(strip for strip in strips if strip.left < strip.right)

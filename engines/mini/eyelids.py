@@ -8,118 +8,25 @@ the source itself, texel for texel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from typing import Final
 
 import cv2
 import numpy as np
 import torch
-from scipy.interpolate import PchipInterpolator
 
-from engines.face import topology
-from engines.mini.easing import ease, smoothstep
-from engines.mini.face_frame import FaceFrame
-from engines.mini.mouth_layers import TEXTURE_SCALE
+from engines.mini.easing import ease
+from engines.mini.eye_patch import EyePatch
 from engines.mini.pixel_planes import to_pixels, to_planes
-from kernels.arrays import F64, U8
 from kernels.sampling.mesh_warp import mesh_warp
-from kernels.sampling.remap import remap_bilinear
 
-LASH_THINNING = 0.8
+LASH_THINNING: Final = 0.8
 """How much thinner the lash line looks from the front when the lid is shut."""
-FAR = 80.0
+FAR: Final = 80.0
 """exp(-FAR) counts for nothing next to 1; numbers below about exp(-87) are denormal, and five times slower to work with."""
-
-
-@dataclass(frozen=True)
-class EyePatch:
-    """Everything fixed about one eye; texels of the fine texture, float32 unless said otherwise.
-
-    Attributes:
-        box: int64 (4,): x, y, width, height of the patch in the fine texture.
-        source: uint8 (1, h, w, 3), the source picture.
-        source_planar: (3, h, w), the same.
-        eyeball: uint8 (1, h, w, 3), the eyeball, continued behind the lids.
-        sheet: (3, h, w), the lid's smooth skin.
-        sheet_ramp: (h, w), how far the sheet may replace the source above the resting margin.
-        upper: (w,), row of the upper margin at rest.
-        opening: (w,), lower margin minus upper margin.
-        iris: (h, w), share of the gaze that each texel follows.
-        taper: (w,), 0 at the eye's corners, 1 in between.
-        units: (2,), texels per unit of gaze (x, y).
-        strip: (3,), thickness of the lash strip above and below the margin, greatest height of the opening.
-    """
-
-    box: torch.Tensor
-    source: torch.Tensor
-    source_planar: torch.Tensor
-    eyeball: torch.Tensor
-    sheet: torch.Tensor
-    sheet_ramp: torch.Tensor
-    upper: torch.Tensor
-    opening: torch.Tensor
-    iris: torch.Tensor
-    taper: torch.Tensor
-    units: torch.Tensor
-    strip: torch.Tensor
-
-    def to(self, device: torch.device) -> EyePatch:
-        """The same patch on another device; `box` stays on the CPU."""
-        parts = {f.name: getattr(self, f.name) for f in fields(self)}
-        return EyePatch(**{k: v if k == "box" else v.to(device) for k, v in parts.items()})
-
-
-def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
-    """Prepare one eye from the fine texture (1024, 1024, 3)."""
-    upper_ids = topology.RIGHT_EYE_UPPER if right else topology.LEFT_EYE_UPPER
-    lower_ids = topology.RIGHT_EYE_LOWER if right else topology.LEFT_EYE_LOWER
-    brow_ids = (
-        (70, 63, 105, 66, 107, 46, 53, 52, 65, 55) if right else (336, 296, 334, 293, 300, 285, 295, 282, 283, 276)
-    )
-    upper_xy = frame.points[list(upper_ids)] * TEXTURE_SCALE
-    lower_xy = frame.points[list(lower_ids)] * TEXTURE_SCALE
-    brow_y = float(np.sort(frame.points[list(brow_ids), 1])[-5:].mean()) * TEXTURE_SCALE
-    x_min, x_max = float(upper_xy[0, 0]), float(upper_xy[-1, 0])
-    span = max(x_max - x_min, 8.0)
-    tall = max(float((lower_xy[:, 1] - upper_xy[:, 1]).max()), 3.0)
-    room = max(float(upper_xy[:, 1].min()) - brow_y, 0.25 * tall + 4.0)
-    top = float(upper_xy[:, 1].min()) - 0.65 * room - 0.2 * tall
-    x0, y0 = int(max(x_min - 0.1 * span, 0)), int(max(top, 0))
-    x1 = int(min(x_max + 0.1 * span, fine.shape[1]))
-    y1 = int(min(float(lower_xy[:, 1].max()) + 1.05 * tall, fine.shape[0]))
-    patch = fine[y0:y1, x0:x1].astype(np.float64)
-    height, width = patch.shape[:2]
-    columns = np.arange(width, dtype=np.float64)
-    upper = _margin(upper_xy - (x0, y0), columns)
-    lower = np.maximum(_margin(lower_xy - (x0, y0), columns), upper)
-    opening = lower - upper
-    rows = np.arange(height, dtype=np.float64)[:, None]
-    lid_room = np.maximum(upper - (brow_y - y0), 0.25 * tall + 4.0)
-    taper = smoothstep(0.05, 0.45, opening / tall)
-    ramp = smoothstep(0.0, 1.0, (rows - (upper - 0.60 * lid_room)) / (0.34 * lid_room)) * taper
-    iris_x, iris_y, radius = _find_iris(patch, upper, lower, span)
-    distance = np.hypot(columns[None, :] - iris_x, rows - iris_y) / radius
-    iris = 1.0 - smoothstep(1.0, 2.1, distance)
-    crease = 0.15 * np.exp(-(((rows - (upper - 0.42 * lid_room)) / (0.10 * lid_room + 1.0)) ** 2)) * taper
-    middle = (columns - (x_min + x_max) / 2 + x0) / (0.5 * span)
-    sheet = _lid_sheet(patch, upper, lower, lid_room, tall) * ((1.03 - 0.09 * middle**2) * (1.0 - crease))[..., None]
-
-    def tensor(value: F64) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(value, dtype=np.float32))
-
-    return EyePatch(
-        box=torch.tensor([x0, y0, width, height]),
-        source=_bytes(patch),
-        source_planar=tensor(patch.transpose(2, 0, 1)),
-        eyeball=_bytes(_extend_eyeball(patch, upper, lower, distance)),
-        sheet=tensor(sheet.transpose(2, 0, 1)),
-        sheet_ramp=tensor(ramp),
-        upper=tensor(upper),
-        opening=tensor(opening),
-        iris=tensor(iris),
-        taper=tensor(taper),
-        units=tensor(np.array([span, span])),
-        strip=tensor(np.array([max(0.26 * tall, 3.0), max(0.12 * tall, 1.5), tall])),
-    )
+LIDS_AT_REST: Final = 0.004
+"""Motion of a lid, in eye openings, that is not drawn: a tenth of a pixel of a large eye."""
+SOON_TURNED: Final = 50.0
+"""The painted eyeball takes the source's place over the first 1 / 50 of an eye width of gaze."""
 
 
 def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.Tensor:
@@ -133,6 +40,8 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
     Returns:
         uint8 (n, h, w, 3).
     """
+    if lids.device.type == "cpu" and len(lids) == 1 and float(lids.abs().amax()) < LIDS_AT_REST:
+        return _open_eye(eye, gaze)
     height = eye.sheet_ramp.shape[0]
     rows = torch.arange(height, device=lids.device, dtype=torch.float32)[:, None]
     total = (lids[:, 0] - lids[:, 1]).clamp(min=1.0)
@@ -145,7 +54,7 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
 
     turn = -gaze[:, None, None] * eye.units * eye.iris[..., None]
     ball = to_planes(mesh_warp(eye.eyeball, turn, 1))
-    turned = (gaze.abs().amax(-1) * 50.0 + up[:, 0, 0].abs() * 8.0).clamp(max=1.0)  # at rest the source itself
+    turned = (gaze.abs().amax(-1) * SOON_TURNED + up[:, 0, 0].abs() * 8.0).clamp(max=1.0)  # at rest the source itself
     ball = torch.lerp(eye.source_planar, ball, turned[:, None, None, None])
     ball = ball * (1.0 - 0.30 * closing * torch.exp((above / (0.22 * tall)).clamp(max=0.0)))[:, None]
 
@@ -173,90 +82,21 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
     return to_pixels(picture)
 
 
+def _open_eye(eye: EyePatch, gaze: torch.Tensor) -> torch.Tensor:
+    """One frame of an eye whose lids are at rest: nothing but the eyeball between them changes."""
+    picture = eye.source.clone()
+    turned = min(float(gaze.abs().amax()) * SOON_TURNED, 1.0)
+    rows = slice(*eye.sight_rows.tolist())
+    if turned == 0.0 or rows.start == rows.stop:
+        return picture
+    turn = -gaze[:, None, None] * eye.units * eye.iris[rows, :, None]
+    ball = mesh_warp(eye.eyeball, turn, 1, region_origin=(0.0, float(rows.start)))
+    share = eye.sight[rows].numpy() * np.float32(turned)
+    part = picture[0, rows].numpy()
+    part[...] = cv2.blendLinear(ball[0].numpy(), part, share, np.float32(1.0) - share)
+    return picture
+
+
 def _shifted(eye: EyePatch, down: torch.Tensor) -> torch.Tensor:
     """The source sampled `down` (n, h, w) texels further down in the same column."""
     return to_planes(mesh_warp(eye.source, torch.stack([torch.zeros_like(down), down], dim=-1), 1))
-
-
-def _margin(knots: F64, columns: F64) -> F64:
-    """Lid margin row for every column; level outside the corners."""
-    order = np.argsort(knots[:, 0])
-    xs, ys = knots[order, 0], knots[order, 1]
-    keep = np.concatenate([[True], np.diff(xs) > 0.05])
-    result: F64 = np.asarray(PchipInterpolator(xs[keep], ys[keep])(np.clip(columns, xs[0], xs[-1])))
-    return result
-
-
-def _find_iris(patch: F64, upper: F64, lower: F64, span: float) -> tuple[float, float, float]:
-    """Centre and radius of the iris: the darkest disc of 0.2 eye widths inside the opening."""
-    height, width = patch.shape[:2]
-    rows = np.arange(height)[:, None]
-    radius = 0.20 * span
-    inside = ((rows >= upper) & (rows <= lower)).astype(np.float64)
-    dark = (255.0 - patch.mean(-1)) * inside
-    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * int(radius) + 1,) * 2).astype(np.float64)
-    covered = cv2.filter2D(inside, -1, disc, borderType=cv2.BORDER_CONSTANT)
-    score = cv2.filter2D(dark, -1, disc, borderType=cv2.BORDER_CONSTANT) / np.maximum(covered, 0.35 * disc.sum())
-    columns = np.arange(width)[None, :]
-    centre_x = float((np.arange(width) * (lower - upper)).sum() / max((lower - upper).sum(), 1e-6))
-    score = score * np.exp(-(((columns - centre_x) / (0.28 * span)) ** 2))
-    middle = (upper + lower) / 2
-    score = np.where(np.abs(rows - middle) < 0.2 * (lower - upper) + 1.0, score, -1.0)
-    y, x = np.unravel_index(int(score.argmax()), score.shape)
-    return float(x), float(y), radius
-
-
-def _extend_eyeball(patch: F64, upper: F64, lower: F64, iris_distance: F64) -> F64:
-    """The opening's colours continued behind the lids: mirrored, and sclera where the mirror would repeat the iris."""
-    height, width = patch.shape[:2]
-    rows = np.repeat(np.arange(height, dtype=np.float64)[:, None], width, 1)
-    inset = 0.10 * float((lower - upper).max())  # lashes and the edge of the lid stay behind
-    top, bottom = upper + 1.0 + inset, np.maximum(lower - 1.0, upper + 2.0 + inset)
-    mirrored = np.where(rows < top, np.minimum(2 * top - rows, bottom), rows)
-    mirrored = np.where(rows > bottom + 2.0, np.maximum(2 * bottom + 2.0 - rows, top), mirrored)
-    columns = np.repeat(np.arange(width, dtype=np.float64)[None, :], height, 0)
-    places = np.stack([columns, mirrored], axis=-1).astype(np.float32)
-    result: F64 = remap_bilinear(patch.astype(np.float32), places).astype(np.float64)
-    white = (rows > upper + 2) & (rows < lower - 2) & (iris_distance > 1.15)
-    if not white.any():
-        return result
-    luma = patch.mean(-1)
-    bright = white & (luma >= np.percentile(luma[white], 50))
-    sclera = np.median(patch[bright], axis=0) * 0.92
-    hidden = smoothstep(0.0, 2.5, rows - (bottom + 0.5)) * smoothstep(0.96, 1.12, iris_distance)
-    result = result * (1 - hidden[..., None]) + sclera * hidden[..., None]
-    return result
-
-
-def _bytes(picture: F64) -> torch.Tensor:
-    return torch.from_numpy(np.clip(np.round(picture), 0, 255).astype(np.uint8))[None].contiguous()
-
-
-def _lid_sheet(patch: F64, upper: F64, lower: F64, lid_room: F64, tall: float) -> F64:
-    """Smooth skin between the clean skin below the brow and that under the eye."""
-    height, width = patch.shape[:2]
-    rows = np.arange(height, dtype=np.float64)[:, None]
-    luma = patch.mean(-1)
-    upper_from, upper_to = upper - 0.80 * lid_room, upper - 0.32 * lid_room
-    lower_from, lower_to = lower + 0.45 * tall, lower + 1.05 * tall
-
-    def band(first: F64, last: F64) -> F64:
-        inside = (rows >= first) & (rows <= last)
-        limit = np.where(inside, luma, np.nan)
-        limit = np.nanpercentile(np.where(inside.any(0), limit, luma), 50, axis=0)
-        chosen = (inside & (luma >= limit - 1.0)).astype(np.float64)
-        colour = (patch * chosen[..., None]).sum(0) / np.maximum(chosen.sum(0), 1.0)[:, None]
-        weight = chosen.sum(0) + 1e-3
-        joined = np.concatenate([colour * weight[:, None], weight[:, None]], axis=1)[None].astype(np.float32)
-        smooth = cv2.GaussianBlur(joined, (0, 0), 0.10 * width, borderType=cv2.BORDER_REPLICATE)[0].astype(np.float64)
-        result: F64 = smooth[:, :3] / smooth[:, 3:]
-        return result
-
-    top, bottom = band(upper_from, upper_to), band(lower_from, lower_to)
-    # a shadow, a brow or a spectacle frame above the eye is not the lid's colour
-    level = np.clip(bottom.mean(-1, keepdims=True) * 0.86 / np.maximum(top.mean(-1, keepdims=True), 1.0), 1.0, 1.15)
-    top = top * level
-    t = smoothstep(0.0, 1.0, (rows - upper_to) / np.maximum(lower_from - upper_to, 1.0))[..., None]
-    mixed = 0.55 * top + 0.45 * bottom
-    result: F64 = 0.985 * (mixed * (1 - t) + (0.3 * mixed + 0.7 * bottom) * t)
-    return result

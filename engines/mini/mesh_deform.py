@@ -100,6 +100,40 @@ class Pose:
     breath: torch.Tensor
 
 
+@dataclass(frozen=True)
+class PosedFace:
+    """Where everything of a face is in n frames.
+
+    Attributes:
+        motion: Limited motion.
+        pose: Head pose.
+        backward: float32 (n, 64, 64, 2), backward displacement of the whole crop.
+        lips: Backward displacement of the upper and the lower lip on the padded mouth region, (n, rows, columns, 2) each.
+        jaw: float32 (n, 2), displacement of the jaw bone, pixels.
+        deformation: The face that it was made of.
+    """
+
+    motion: Motion
+    pose: Pose
+    backward: torch.Tensor
+    lips: tuple[torch.Tensor, torch.Tensor]
+    jaw: torch.Tensor
+    deformation: Deformation
+
+
+def pose_face(deformation: Deformation, motion: Motion) -> PosedFace:
+    """Work out the fields of limited motion; motion and face are on one device."""
+    pose = build_pose(deformation, motion)
+    ones = torch.ones_like(motion.scale)[:, None]
+    coefficients = torch.cat([ones, motion.exp.flatten(1)], dim=1)[:, deformation.used]
+    rows, columns = deformation.face.depth.shape
+    expression = (coefficients @ deformation.face_basis).view(-1, rows, columns, 2)
+    backward = invert(posed_displacement(deformation.face, deformation, expression, pose), FACE_CELL)
+    lips = mouth_fields(deformation, coefficients, pose)
+    join_fields(deformation, backward, *lips)
+    return PosedFace(motion, pose, backward, lips, coefficients @ deformation.jaw_basis, deformation)
+
+
 def build_pose(deformation: Deformation, motion: Motion) -> Pose:
     """The pose of limited motion, in pixels of this face."""
     pitch, yaw, roll = (motion.angles_deg * (math.pi / 180.0)).unbind(-1)

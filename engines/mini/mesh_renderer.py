@@ -8,24 +8,18 @@ interior (`engines.mini.mouth_layers`, `mouth_interior`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 
 import numpy as np
 import torch
 
 from engines.face import topology
-from engines.mini.eyelids import EyePatch, build_eye, render_eye
+from engines.mini.eye_patch import EyePatch, build_eye
+from engines.mini.eyelids import render_eye
 from engines.mini.face_frame import build_frame, build_lip_lines
 from engines.mini.mesh_basis import build_deformation
-from engines.mini.mesh_deform import (
-    Deformation,
-    Pose,
-    build_pose,
-    invert,
-    join_fields,
-    mouth_fields,
-    posed_displacement,
-)
+from engines.mini.mesh_deform import Deformation, Pose, PosedFace, build_pose, pose_face
 from engines.mini.mesh_lattice import CROP, FACE_CELL
 from engines.mini.motion_limits import Motion, limit_motion
 from engines.mini.mouth_compose import MouthLayers, build_mouth, compose_mouth
@@ -108,12 +102,24 @@ class MeshRenderer:
             mouth=build_mouth(frame, lips, region, crop_rgb, fine).to(self.device),
         )
 
+    def deformation(self, face: MeshFace) -> Deformation:
+        """The face's motion bases on the CPU."""
+        return face.deformation.to(torch.device("cpu"))
+
     @torch.inference_mode()
-    def poses(self, face: MeshFace, motion: torch.Tensor) -> tuple[Deformation, list[Pose]]:
-        """The face's motion bases, and where the head is in every frame of `motion` as `render` draws it; all on the CPU."""
+    def poses(self, face: MeshFace, motion: torch.Tensor) -> list[Pose]:
+        """Where the head is in every frame of `motion` as `render` draws it, each a batch of one on the CPU."""
         _validate_motion(motion)
-        deformation, limited = face.deformation.to(torch.device("cpu")), limit_motion(motion.cpu())
-        return deformation, [build_pose(deformation, limited.frame(i)) for i in range(len(motion))]
+        deformation, limited = self.deformation(face), limit_motion(motion.cpu())
+        return [build_pose(deformation, limited.frame(i)) for i in range(len(motion))]
+
+    @torch.inference_mode()
+    def posed(self, face: MeshFace, motion: torch.Tensor) -> Iterator[PosedFace]:
+        """The fields of every frame of `motion` as `render` draws it, one by one, so that none depends on its batch."""
+        _validate_motion(motion)
+        limited = limit_motion(motion.to(self.device))
+        for i in range(len(motion)):
+            yield pose_face(face.deformation, limited.frame(i))
 
     @torch.inference_mode()
     def render(self, face: MeshFace, motion: torch.Tensor) -> torch.Tensor:
@@ -144,24 +150,15 @@ class MeshRenderer:
         self, face: MeshFace, motion: Motion, texture: torch.Tensor, out: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Draw n frames; `texture` (n, 1024, 1024, 3) is scratch that holds the face's own, eyes excepted."""
-        deformation = face.deformation
-        pose = build_pose(deformation, motion)
-        ones = torch.ones_like(motion.scale)[:, None]
-        coefficients = torch.cat([ones, motion.exp.flatten(1)], dim=1)[:, deformation.used]
-        rows, columns = deformation.face.depth.shape
-        expression = (coefficients @ deformation.face_basis).view(-1, rows, columns, 2)
-        backward = invert(posed_displacement(deformation.face, deformation, expression, pose), FACE_CELL)
-        lips = mouth_fields(deformation, coefficients, pose)
-        join_fields(deformation, backward, *lips)
+        posed = pose_face(face.deformation, motion)
         for eye, lids, gaze in (
             (face.right_eye, motion.lids[:, 0], motion.gaze[:, 0]),
             (face.left_eye, motion.lids[:, 1], motion.gaze[:, 1]),
         ):
             x, y, width, height = eye.box.tolist()
             texture[:, y : y + height, x : x + width] = render_eye(eye, lids, gaze)
-        frames = mesh_warp(texture, backward, FACE_CELL, texture_scale=float(TEXTURE_SCALE), out=out)
-        jaw = coefficients @ deformation.jaw_basis
-        compose_mouth(frames, face.mouth, deformation, lips, jaw, motion, pose)
+        frames = mesh_warp(texture, posed.backward, FACE_CELL, texture_scale=float(TEXTURE_SCALE), out=out)
+        compose_mouth(frames, face.mouth, posed)
         return frames
 
 

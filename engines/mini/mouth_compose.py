@@ -12,7 +12,7 @@ import torch
 from engines.face import topology
 from engines.mini.easing import ease
 from engines.mini.face_frame import FaceFrame, LipLines
-from engines.mini.mesh_deform import Deformation, Pose
+from engines.mini.mesh_deform import Deformation, Pose, PosedFace
 from engines.mini.mesh_lattice import Lattice
 from engines.mini.motion_limits import Motion
 from engines.mini.mouth_interior import draw_interior
@@ -159,30 +159,30 @@ def mouth_box(mouth: MouthLayers, motion: Motion, pose: Pose, shift: torch.Tenso
     return Lattice(x0 * cell, y0 * cell, x1 - x0, y1 - y0, cell)
 
 
-def compose_mouth(
-    frames: torch.Tensor,
-    mouth: MouthLayers,
-    deformation: Deformation,
-    fields: tuple[torch.Tensor, torch.Tensor],
-    jaw: torch.Tensor,
-    motion: Motion,
-    pose: Pose,
-) -> None:
-    """Draw the mouth into `frames`, in place.
+def compose_mouth(frames: torch.Tensor, mouth: MouthLayers, posed: PosedFace) -> None:
+    """Draw the mouth into `frames`, uint8 (n, 512, 512, 3), the warped face, in place."""
+    box, picture = draw_mouth(mouth, posed)
+    rows, columns = box.rows * box.cell, box.columns * box.cell
+    target = frames[:, box.y : box.y + rows, box.x : box.x + columns]
+    blended = torch.lerp(to_planes(target), picture, feather(rows, columns, picture.device))
+    target.copy_(to_pixels(blended))
+
+
+def draw_mouth(mouth: MouthLayers, posed: PosedFace) -> tuple[Lattice, torch.Tensor]:
+    """Draw the mouth alone.
 
     Args:
-        frames: uint8 (n, 512, 512, 3), the warped face.
         mouth: The avatar's mouth.
-        deformation: The avatar's motion bases.
-        fields: Backward displacement of the upper and the lower lip on the padded region, (n, rows, columns, 2) each.
-        jaw: float32 (n, 2), displacement of the jaw bone, pixels.
-        motion: Limited motion of the n frames.
-        pose: Head pose of the n frames.
+        posed: The fields of n frames.
+
+    Returns:
+        The part of the crop that it covers, and its colours there, float32 (n, 3, h, w), 0..255.
     """
+    deformation, motion, pose = posed.deformation, posed.motion, posed.pose
     shift = _rigid_shift(mouth, pose, deformation)
     box = mouth_box(mouth, motion, pose, shift)
     top, left = (box.y - mouth.padded.y) // box.cell, (box.x - mouth.padded.x) // box.cell
-    upper, lower = (f[:, top : top + box.rows, left : left + box.columns].contiguous() for f in fields)
+    upper, lower = (f[:, top : top + box.rows, left : left + box.columns].contiguous() for f in posed.lips)
     up, low = _sample(mouth, box, mouth.upper, upper), _sample(mouth, box, mouth.lower, lower)
     width = mouth.mouth_width
     up_edge = (up[:, 3:] - DISTANCE_ZERO) * (1.0 / DISTANCE_GAIN)
@@ -190,7 +190,7 @@ def compose_mouth(
     opening = ease(motion.gap / 0.07)[:, None, None, None]
     protrusion = motion.protrusion[:, None, None, None]
 
-    skull, dropped = _rigid_backward(mouth, box, pose, deformation, shift, jaw)
+    skull, dropped = _rigid_backward(mouth, box, pose, deformation, shift, posed.jaw)
     teeth, parts = _sample(mouth, box, mouth.upper_teeth, skull), _sample(mouth, box, mouth.jaw_parts, dropped)
     up_shadow = TEETH_SHADOW * torch.exp(up_edge.clamp(max=0.0) * (1.0 / (0.035 * width)))
     over_low = low_edge.clamp(max=0.0)
@@ -216,20 +216,15 @@ def compose_mouth(
     if box is mouth.inner or float(motion.pucker.amax()) > 0.0:
         calm = _sample(mouth, box, mouth.corners, upper)
         picture = torch.lerp(picture, calm[:, :3], calm[:, 3:] * (motion.pucker[:, None, None, None] * (1.0 / 255.0)))
-
-    rows, columns = box.rows * box.cell, box.columns * box.cell
-    target = frames[:, box.y : box.y + rows, box.x : box.x + columns]
-    feather = _feather(rows, columns, picture.device)
-    blended = torch.lerp(to_planes(target), picture, feather)
-    target.copy_(to_pixels(blended))
+    return box, picture
 
 
-def _feather(rows: int, columns: int, device: torch.device) -> torch.Tensor:
-    """1 inside, falling to 0 towards the box's border; float32 (rows, columns)."""
+def feather(rows: int, columns: int, device: torch.device, width: float = FEATHER_PX) -> torch.Tensor:
+    """1 inside, falling to 0 towards the box's border within `width` pixels; float32 (rows, columns)."""
     y = torch.arange(rows, device=device, dtype=torch.float32)
     x = torch.arange(columns, device=device, dtype=torch.float32)
     y, x = torch.minimum(y, rows - 1 - y), torch.minimum(x, columns - 1 - x)
-    return (torch.minimum(y[:, None], x) * (1.0 / FEATHER_PX)).clamp(max=1.0)
+    return (torch.minimum(y[:, None], x) * (1.0 / width)).clamp(max=1.0)
 
 
 def _rigid_shift(mouth: MouthLayers, pose: Pose, deformation: Deformation) -> torch.Tensor:

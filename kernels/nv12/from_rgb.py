@@ -92,6 +92,22 @@ def convert_planes(planes: Sequence[F32], matrix: ColourMatrix, chroma: str, y_o
     cv2.merge([u, v], dst=uv_out.reshape(h // 2, w // 2, 2))
 
 
+def rgb_to_luma(rgb: U8, matrix: ColourMatrix) -> U8:
+    """Luma uint8 (h, w) of a picture uint8 (h, w, 3), on the CPU."""
+    import cv2
+
+    return _weigh([plane.astype(np.float32) for plane in cv2.split(rgb)], matrix, 0, np.empty(rgb.shape[:2], np.uint8))
+
+
+def rgb_to_chroma(rgb: U8, matrix: ColourMatrix) -> U8:
+    """Chroma of every pixel, U and V, uint8 (h, w, 2), of a picture uint8 (h, w, 3), on the CPU."""
+    import cv2
+
+    planes = [plane.astype(np.float32) for plane in cv2.split(rgb)]
+    u, v = (_weigh(planes, matrix, row, np.empty(rgb.shape[:2], np.uint8)) for row in (1, 2))
+    return np.asarray(cv2.merge([u, v]), dtype=np.uint8)
+
+
 def _weigh(planes: Sequence[F32], matrix: ColourMatrix, row: int, out: U8) -> U8:
     """Apply one row of the matrix: the weighted sum of the planes and its offset, rounded into `out`."""
     import cv2

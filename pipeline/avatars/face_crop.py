@@ -100,13 +100,19 @@ def crop_square(landmarks: F32) -> CropSquare:
     return CropSquare(int(x), int(y), side)
 
 
-def cut_crop(canvas: U8, square: CropSquare) -> U8:
-    """The square as uint8 (512, 512, 3); outside the canvas its edge pixels are repeated."""
+def cut_square(canvas: U8, square: CropSquare) -> U8:
+    """The square as uint8 (side, side, 3); outside the canvas its edge pixels are repeated."""
     height, width = canvas.shape[:2]
     left, top = max(square.x, 0), max(square.y, 0)
     right, bottom = min(square.x + square.side, width), min(square.y + square.side, height)
     pads = (top - square.y, square.y + square.side - bottom, left - square.x, square.x + square.side - right)
     part = cv2.copyMakeBorder(canvas[top:bottom, left:right], *pads, cv2.BORDER_REPLICATE)
+    return np.asarray(part, dtype=np.uint8)
+
+
+def cut_crop(canvas: U8, square: CropSquare) -> U8:
+    """The square as uint8 (512, 512, 3); outside the canvas its edge pixels are repeated."""
+    part = cut_square(canvas, square)
     method = cv2.INTER_AREA if square.side > CROP_SIZE else cv2.INTER_CUBIC
     return cv2.resize(part, (CROP_SIZE, CROP_SIZE), interpolation=method).astype(np.uint8, copy=False)
 

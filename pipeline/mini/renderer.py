@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from engines.mini.mesh_renderer import MeshFace, MeshRenderer
+from engines.mini.outline import Outline
 from kernels.nv12.composite import composite_nv12
 from kernels.nv12.composite_plan import CompositePlan
 from pipeline.bounded_cache import BoundedCache
@@ -26,7 +27,7 @@ class PreparedFace:
     Attributes:
         avatar: The avatar.
         face: Its mesh.
-        tail: What brings crops onto the canvas: the picture around them moves along where the avatar's outline is known.
+        tail: What brings the face onto the canvas: the picture around it moves along where the avatar's outline is known.
     """
 
     avatar: Avatar
@@ -82,10 +83,10 @@ class Renderer:
         if request.fps != MOTION_FPS:
             motion = at_rate(motion, request.motion.first_frame, request.following, request.fps)
         vectors = torch.from_numpy(motion)
-        crops, tail = self._mesh.render(prepared.face, vectors), prepared.tail
+        tail = prepared.tail
         if isinstance(tail, MovingHead):
-            deformation, poses = self._mesh.poses(prepared.face, vectors)
-            return draw_moving(tail, deformation, poses, crops)
+            return draw_moving(tail, self._mesh, prepared.face, vectors)
+        crops = self._mesh.render(prepared.face, vectors)
         y_planes, uv_planes = composite_nv12(crops, tail)  # on the crops' own device
         return Nv12RectBatch(prepared.avatar.rect, y_planes.cpu().numpy(), uv_planes.cpu().numpy())
 
@@ -109,5 +110,11 @@ class Renderer:
                 np.asarray(avatar.tensors["landmarks"], np.float32),
                 outline,
             ),
-            tail=plan_of(avatar, colour) if outline is None else prepare_moving(avatar, outline, colour),
+            tail=self._tail(avatar, outline, colour) if moving else plan_of(avatar, colour),
         )
+
+    def _tail(self, avatar: Avatar, outline: Outline | None, colour: str) -> CompositePlan | MovingHead:
+        """On a GPU a face in a picture that stands still never leaves the device before it is composed."""
+        if outline is None and self._mesh.device.type != "cpu":
+            return plan_of(avatar, colour)
+        return prepare_moving(avatar, outline, colour, self._mesh.device)

@@ -6,7 +6,8 @@ import cv2
 import numpy as np
 import torch
 
-from engines.mini.body_warp import BodyWarp, build_body, draw_body
+from engines.mini.body_warp import BodyPainter, BodyWarp, build_body
+from engines.mini.face_planes import FacePainter, FacePlanes, build_face_planes
 from engines.mini.mesh_deform import Deformation, Pose, build_pose
 from engines.mini.mesh_renderer import MeshFace, MeshRenderer
 from engines.mini.motion_limits import limit_motion
@@ -59,6 +60,12 @@ def face() -> MeshFace:
     return MeshRenderer().prepare(crop, landmarks(), outline())
 
 
+@functools.cache
+def face_planes() -> FacePlanes:
+    crop = np.ascontiguousarray(canvas()[ROOM : ROOM + SIDE, ROOM : ROOM + SIDE])
+    return build_face_planes(crop, crop, landmarks(), (0, 0, SIDE, SIDE))
+
+
 def moved(
     *, angles: tuple[float, float, float] = (0, 0, 0), tx: float = 0.0, ty: float = 0.0, breath: float = 0.0
 ) -> torch.Tensor:
@@ -71,9 +78,11 @@ def moved(
 
 def draw(vector: torch.Tensor) -> U8:
     """Luma of the rectangle."""
-    deformation, poses = MeshRenderer().poses(face(), vector)
-    crop = MeshRenderer().render(face(), vector)[0].numpy()
-    return draw_body(body(), deformation, poses[0], *rgb_to_nv12(crop))[0]
+    painter, posed = FacePainter(face_planes(), face().mouth), next(MeshRenderer().posed(face(), vector))
+    height, width = planes()[0].shape
+    luma, chroma = np.empty((height, width), np.uint8), np.empty((height // 2, width // 2, 2), np.uint8)
+    BodyPainter(body()).draw(posed.deformation, posed.pose, painter.draw(posed), (luma, chroma))
+    return luma
 
 
 def flow(before: U8, after: U8) -> F64:
@@ -138,7 +147,7 @@ def test_the_seam_detector_finds_a_planted_seam() -> None:
 
 def test_crop_and_surroundings_move_by_the_same_field() -> None:
     vector = moved(tx=0.02, angles=(3.0, 4.0, 3.0))
-    deformation, poses = MeshRenderer().poses(face(), vector)
+    deformation, poses = face().deformation, MeshRenderer().poses(face(), vector)
     inside = flow_field(deformation, poses[0], deformation.face.nodes.numpy())
     around = body().field
     at = (around.nodes.numpy()[20, 30] + 0.0, around.nodes.numpy()[40, 25] + 0.0)
@@ -167,7 +176,7 @@ def field_at(deformation: Deformation, pose: Pose, place: F32) -> F32:
 
 def test_frames_do_not_depend_on_their_batch() -> None:
     vectors = torch.cat([moved(tx=0.01), moved(angles=(2.0, 3.0, 1.0)), moved(ty=-0.01, breath=0.004)])
-    deformation, poses = MeshRenderer().poses(face(), vectors)
+    deformation, poses = face().deformation, MeshRenderer().poses(face(), vectors)
     for i in range(3):
         alone = build_pose(deformation, limit_motion(vectors[i : i + 1]))
         for together, single in zip(

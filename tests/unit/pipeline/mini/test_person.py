@@ -5,15 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from engines.face.selfie import SelfieSegmenter
+from engines.mini.mesh_renderer import MeshRenderer
 from engines.mini.outline import BAND_PX
 from kernels.arrays import U8
 from kernels.errors import ShapeError
 from pipeline.avatars.bundle import check_avatar, content_id
 from pipeline.avatars.face_crop import crop_square, soft_mask, square_of
 from pipeline.mini.avatar_tensors import PERSON
-from pipeline.mini.moving_head import outline_of
+from pipeline.mini.moving_head import draw_moving, outline_of, prepare_moving
 from pipeline.mini.person import moving_rect, person_matte
 from pipeline.mini.registration import MOVING_BORDER, make_avatar, register_portrait
 from pipeline.mini.renderer import Renderer
@@ -122,3 +124,18 @@ def test_crops_for_the_interpolator_keep_their_border_still() -> None:
     request = RenderRequest("id", MotionChunk(vectors, 0), None, 25, "bt709")
     crop = Renderer(lambda _: avatar).crops(request).crops[0]
     assert np.array_equal(crop[:2], np.asarray(avatar.tensors["crop_rgb"])[:2])
+
+
+def test_faces_drawn_as_crops_are_composed_into_the_moving_picture_too() -> None:
+    avatar = make_avatar(presenter().rgb, presenter().landmarks, "moving", outline())
+    found = outline_of(avatar)
+    renderer, vectors = MeshRenderer(), motion(2, angles=(3.0, 4.0, 4.0), jaw_open=0.5)
+    crop, landmarks = (np.asarray(avatar.tensors[name]) for name in ("crop_rgb", "landmarks"))
+    face = renderer.prepare(crop.astype(np.uint8), landmarks.astype(np.float32), found)
+    drawn = [
+        draw_moving(prepare_moving(avatar, found, "bt709", torch.device(kind)), renderer, face, vectors)
+        for kind in ("cpu", "cuda")
+    ]
+    off = np.abs(drawn[0].y_planes.astype(int) - drawn[1].y_planes)
+    assert off.mean() < 1.0, "the same motion, but for what a crop loses of the canvas's detail"
+    assert (off > 0).any()
