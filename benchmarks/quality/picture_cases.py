@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.core.decode import decode_rgb
 from benchmarks.core.record import BenchmarkRecord, make_record
 from benchmarks.quality.aperture import ApertureMeter
+from benchmarks.quality.expression_cases import MEASURES as EXPRESSION_MEASURES
 from benchmarks.quality.main_job_run import CaseLeftOut
 from benchmarks.quality.picture_job import SUITE, PictureJob, Portrait, mean_luma_flow
 from benchmarks.quality.picture_measures import (
@@ -192,4 +193,5 @@ MEASURES: Final[dict[Callable[[PictureJob], list[BenchmarkRecord]], tuple[str, .
     chest: ("chest_breath_px",),
     background: ("background_motion_px",),
     sharpness: ("detail_kept",),
+    **EXPRESSION_MEASURES,
 }

@@ -19,6 +19,7 @@ from benchmarks.quality.held_out import held_out_sentences
 from benchmarks.quality.local_face import LocalFace, large_presenter_face, presenter_face
 from benchmarks.quality.main_job_run import CaseLeftOut
 from benchmarks.quality.picture_photos import PHOTOS, darker, load_photo
+from benchmarks.quality.speaking import Sentence
 from engines.face import topology
 from engines.face.mesh import FaceMesh
 from engines.face.selfie import SelfieSegmenter
@@ -139,9 +140,14 @@ class PictureJob:
         return [*self.photos, self.drawing]
 
     @cached_property
+    def sentences(self) -> list[Sentence]:
+        """Held-out sentences and what their labels expect."""
+        return held_out_sentences(QUICK_SENTENCES if self.options.quick else SENTENCES)
+
+    @property
     def voices(self) -> list[F32]:
         """Held-out sentences, float32 (n,), 16 kHz."""
-        return [s.pcm for s in held_out_sentences(QUICK_SENTENCES if self.options.quick else SENTENCES)]
+        return [sentence.pcm for sentence in self.sentences]
 
     @cached_property
     def _films(self) -> dict[str, list[U8]]:

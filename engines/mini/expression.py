@@ -44,7 +44,7 @@ FURROW: Final = 3.0
 """Value of the action `brow_furrow` that a viewer reads as a furrow; at 1 the brows move by a third of what anger takes."""
 PRESETS: Final[Mapping[str, Mapping[str, float]]] = {
     "happy": {"smile": 0.7, "brow_raise": 0.15, "lids": 0.12, "pitch": -1.0},
-    "sad": {"frown": 0.55, "inner_brow_raise": 0.6, "lids": 0.2, "pitch": 1.5},
+    "sad": {"smile": -0.35, "frown": 0.6, "inner_brow_raise": 0.9, "lids": 0.2, "pitch": 1.5},
     "angry": {"brow_furrow": FURROW, "lids": 0.08, "pitch": 1.0},
     "surprised": {"brow_raise": 1.0, "lids": -0.12},
     "fear": {"inner_brow_raise": 0.8, "brow_raise": 0.25, "lids": -0.1, "wide": 0.2},

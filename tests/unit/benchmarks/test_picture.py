@@ -30,7 +30,7 @@ def test_a_baseline_that_is_not_there_and_an_unknown_case_are_refused(
 
 def test_every_case_has_one_measure() -> None:
     cases = [case for made in MEASURES.values() for case in made]
-    assert len(cases) == len(set(cases)) == 7
+    assert len(cases) == len(set(cases)) == 15
 
 
 def test_a_photograph_whose_package_is_missing_leaves_its_cases_out(monkeypatch: pytest.MonkeyPatch) -> None:
