@@ -11,6 +11,7 @@ from deployments.config import SessionHostSettings
 from deployments.graph.payload import Payload
 from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobDone, JobEvent, JobProgress, JobStarted
 from pipeline.config import EncoderSettings
+from pipeline.expression.marks import take_marks, timed
 from pipeline.families import find_family
 from pipeline.media.audio_in import DecodedAudio, decode_audio
 from pipeline.media.encoder_select import default_selector
@@ -54,14 +55,18 @@ class PreparedJob:
 async def with_speech(job: FileJob, voice: Voice, settings: SessionHostSettings) -> tuple[FileJob, tuple[Cue, ...]]:
     """Let the voice speak a job's prompt: the job with that as its audio, and the captions; a job with audio comes back as it is.
 
+    Marks in the prompt become looks of the job.
+
     Raises:
         TextTooLongError: The text takes longer than speech may last.
         VoiceError: There is no voice, or it failed.
     """
     if not job.prompt:
         return job, ()
-    spoken = await speak_whole(voice, job.prompt, settings.limits.max_audio_s)
-    return replace(job, audio=Payload(spoken.wav)), cues_of(spoken.said)
+    marked = take_marks(job.prompt)
+    spoken = await speak_whole(voice, marked.text, settings.limits.max_audio_s)
+    looks = job.looks.along_with(timed(marked.marks, spoken.said))
+    return replace(job, audio=Payload(spoken.wav), looks=looks), cues_of(spoken.said)
 
 
 def prepare_job(

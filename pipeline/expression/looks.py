@@ -88,6 +88,10 @@ class Looks:
         settled = all((look.at_s + look.rise_s) * MOTION_FPS <= frame for look in self.looks)
         return settled and not self.values(frame, 1).any()
 
+    def along_with(self, more: Looks) -> Looks:
+        """These looks and others, in the order of their times; at the same time the others come later."""
+        return Looks(tuple(sorted((*self.looks, *more.looks), key=lambda look: look.at_s)))
+
     def then(self, more: Looks, at_s: float) -> Looks:
         """These looks up to a time, and from then on `more`, whose times count from there.
 

@@ -104,6 +104,11 @@ def read_timeline(value: Any, field: str) -> Looks:
     return Looks(tuple(looks))
 
 
+def is_expression(name: str) -> bool:
+    """Whether a word names an expression."""
+    return _ALIASES.get(name.lower(), name.lower()) in NAMES
+
+
 def write_timeline(looks: Looks) -> str:
     """Looks as JSON text of a timeline, which `read_timeline` reads; empty where there is none."""
     entries = [{name: value for name, value in asdict(look).items() if value is not None} for look in looks.looks]

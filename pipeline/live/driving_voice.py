@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError
+from pipeline.expression.looks import Looks
 from pipeline.live.contracts import Drive, VoiceTick
 from pipeline.live.grid import samples_of_ms
 from pipeline.live.input_rate import InputRate
@@ -38,6 +39,7 @@ class DrivingVoice:
         now: Position of the media clock in samples.
         seconds: Monotonic seconds.
         on_samples: Called when something was laid on the timeline.
+        on_mark: As in `SpeechQueue`.
 
     Attributes:
         microphone: Lays down a microphone's voice, where it drives the face.
@@ -56,13 +58,14 @@ class DrivingVoice:
         now: Callable[[], int],
         seconds: Callable[[], float],
         on_samples: Callable[[], None],
+        on_mark: Callable[[int, Looks], None] = lambda at, to: None,
     ) -> None:
         self._drive, self._timeline, self._delay = drive, timeline, delay
         self._now, self._on_samples = now, on_samples
         self.rate = InputRate(seconds)
         self.microphone = Microphone(timeline, delay.needed + delay.cadence.margin, quiet_rms)
         self._mic = MicVoice(self.microphone, scan, quiet_rms, f"{name}-mic")
-        self._queue = SpeechQueue(timeline, max_queued_s, f"{name}-speech")
+        self._queue = SpeechQueue(timeline, max_queued_s, f"{name}-speech", on_mark)
         self._speaker: MicVoice | SpeechQueue = self._mic if drive is Drive.MIC else self._queue
         self._playing = False
         self._fades_until = 0
@@ -155,8 +158,13 @@ class DrivingVoice:
         self._only_pushed()
         return self._queue.announce(self._now())
 
-    def add(self, utterance_id: str, pcm: F32) -> bool:
-        """Add to an announced utterance, float32 (n,), 16 kHz mono.
+    def add(self, utterance_id: str, pcm: F32, marks: Sequence[tuple[int, Looks]] = ()) -> bool:
+        """Add to an announced utterance.
+
+        Args:
+            utterance_id: Answer of `announce`.
+            pcm: float32 (n,), 16 kHz mono.
+            marks: Changes of the face, each with the number of these samples before it.
 
         Returns:
             Whether it is still wanted: one that was cut is not.
@@ -164,7 +172,7 @@ class DrivingVoice:
         Raises:
             QueueFullError: More speech waits than `max_queued_s`.
         """
-        wanted = self._queue.add(utterance_id, _finite(pcm), self._now())
+        wanted = self._queue.add(utterance_id, _finite(pcm), self._now(), marks)
         self._pump(len(pcm))
         return wanted
 

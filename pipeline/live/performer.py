@@ -116,11 +116,20 @@ class Performer:
         self.wake()
         return frame
 
+    def express_at(self, looks: Looks, at_s: float) -> None:
+        """Express something else at a second of the session, unless speech is cut before; errors are those of `express`."""
+        soonest_s = (self._deadlines.present + _SOON_FRAMES) / MOTION_FPS
+        self._expressed.plan(looks, max(at_s, soonest_s))
+        frame = int(at_s * MOTION_FPS)
+        self._changed_from = frame if self._changed_from is None else min(frame, self._changed_from)
+        self.wake()
+
     def interrupt(self, epoch: int, tick: int) -> None:
         """Stop speaking at once: all work is given up, and the face returns to its loop from the pose that `tick` finds."""
         self._maker.epoch = epoch
         frame, screen = tick // self._grid.ticks_per_frame, self._screen
         pose = self._score.at(screen.shown)
+        self._expressed.forget_plans(frame / MOTION_FPS)
         self._drop_work()
         self._scan.reset(frame)
         self._planner = self._planner.deaf_until(frame)

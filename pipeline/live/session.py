@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kernels.arrays import F32
-from kernels.errors import LiveAnchorError
+from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.config import SessionSettings
 from pipeline.expression.looks import NEUTRAL_FACE, Looks
 from pipeline.live.contracts import Drive, EndReason, LiveClock, LiveSink, LiveState, VideoTick
@@ -109,6 +109,7 @@ class LiveSession:
             self._now,
             clock.now,
             self._wake,
+            self._marked,
         )
         microphone = self.voice.microphone if drive is Drive.MIC else None
         deadlines = Deadlines(
@@ -321,6 +322,13 @@ class LiveSession:
     def _now(self) -> int:
         """Position of the media clock in samples."""
         return 0 if self._start is None else max(int((self._clock.now() - self._start) * SAMPLE_RATE_HZ + 0.5), 0)
+
+    def _marked(self, position: int, looks: Looks) -> None:
+        """A text changes the face at a place of the timeline."""
+        try:
+            self._performer.express_at(looks, position / SAMPLE_RATE_HZ)
+        except InvalidInputError as error:
+            self.complain(str(error))
 
     def _wake(self) -> None:
         self._performer.wake()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError
+from pipeline.expression.looks import Looks
 from pipeline.live.grid import frame_from, samples_of_ms
 from pipeline.live.timeline import Timeline
 from pipeline.media.running_level import RunningLevel
@@ -44,6 +46,8 @@ class Utterance:
         started: Whether its first sample was heard.
         last_audio: Position of the media clock when samples came last.
         gain: What the networks hear its samples multiplied with.
+        marks: Changes of the face, by the number of its samples before them.
+        laid: Number of samples that were put on the timeline.
     """
 
     utterance_id: str
@@ -55,15 +59,18 @@ class Utterance:
     started: bool = False
     last_audio: int = 0
     gain: float = 1.0
+    marks: deque[tuple[int, Looks]] = field(default_factory=deque)
+    laid: int = 0
 
     @property
     def done(self) -> bool:
         """Whether everything was heard."""
         return self.finished and not self.waiting and not self.placed
 
-    def add(self, pcm: F32, now: int) -> None:
-        """Add samples that came, float32 (n,)."""
+    def add(self, pcm: F32, now: int, marks: Sequence[tuple[int, Looks]] = ()) -> None:
+        """Add samples that came, float32 (n,), and changes of the face in them, each with the number of these samples before it."""
         self.last_audio = now
+        self.marks.extend((self.laid + self.waiting_samples + before, looks) for before, looks in marks)
         if len(pcm):
             self.waiting.append(pcm)
             self.waiting_samples += len(pcm)
@@ -79,6 +86,7 @@ class Utterance:
 
     def put(self, start: int, stop: int) -> None:
         """Note that samples were placed on the timeline at [start, stop)."""
+        self.laid += stop - start
         if self.placed and self.placed[-1][1] == start:
             self.placed[-1] = (self.placed[-1][0], stop)
         else:
@@ -125,9 +133,17 @@ class SpeechQueue:
         timeline: The timeline that samples are laid on.
         max_queued_s: Seconds of speech that may wait.
         name: Prefix that makes utterance ids unique.
+        on_mark: Called with a place on the timeline and what the face changes to there, when the samples there are laid.
     """
 
-    def __init__(self, timeline: Timeline, max_queued_s: float, name: str) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        max_queued_s: float,
+        name: str,
+        on_mark: Callable[[int, Looks], None] = lambda at, to: None,
+    ) -> None:
+        self._on_mark = on_mark
         self._timeline = timeline
         self._max_samples = int(max_queued_s * SAMPLE_RATE_HZ)
         self._name = name
@@ -194,15 +210,17 @@ class SpeechQueue:
         """Queue an utterance whose samples all come later, by `add`, until `close`; return its id. It keeps its place meanwhile."""
         return self._new(np.zeros(0, np.float32), now).utterance_id
 
-    def add(self, utterance_id: str, pcm: F32, now: int) -> bool:
+    def add(self, utterance_id: str, pcm: F32, now: int, marks: Sequence[tuple[int, Looks]] = ()) -> bool:
         """Add to an announced utterance, and return whether it is still wanted: one that was cut is not.
+
+        Arguments are those of `Utterance.add`.
 
         Raises:
             QueueFullError: More speech would wait than the session keeps.
         """
         utterance = self._waiting(utterance_id)
         if utterance is not None:
-            self._add(utterance, pcm, now)
+            self._add(utterance, pcm, now, marks)
         return utterance is not None
 
     def close(self, utterance_id: str) -> None:
@@ -269,9 +287,9 @@ class SpeechQueue:
         self._queue.append(utterance)
         return utterance
 
-    def _add(self, utterance: Utterance, pcm: F32, now: int) -> None:
+    def _add(self, utterance: Utterance, pcm: F32, now: int, marks: Sequence[tuple[int, Looks]] = ()) -> None:
         self._check_room(pcm)
-        utterance.add(pcm, now)
+        utterance.add(pcm, now, marks)
 
     def _waiting(self, utterance_id: str) -> Utterance | None:
         return next((one for one in self._queue if one.utterance_id == utterance_id), None)
@@ -302,4 +320,8 @@ class SpeechQueue:
             pcm = pcm.copy()
             pcm[:SOFT] *= _RISING[: len(pcm)]
         self._timeline.write(start, pcm, utterance.gain)
+        first = utterance.laid
         utterance.put(start, start + len(pcm))
+        while utterance.marks and utterance.marks[0][0] < utterance.laid:
+            before, looks = utterance.marks.popleft()
+            self._on_mark(start + max(before - first, 0), looks)

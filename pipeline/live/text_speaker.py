@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from kernels.errors import LiveAnchorError, first_line
+from pipeline.expression.looks import Look, Looks
+from pipeline.expression.marks import Mark, take_marks, words_of
 from pipeline.live.driving_voice import DrivingVoice
 from pipeline.live.speech_queue import QueueFullError
 from pipeline.media.resample import StreamingResampler
 from pipeline.types import SAMPLE_RATE_HZ
 from pipeline.voices.errors import VoiceFailedError
 from pipeline.voices.sentences import Sentence, sentences
-from pipeline.voices.speaking import speak
+from pipeline.voices.speaking import SpokenPiece, speak
 from pipeline.voices.voice import Voice
 
 AHEAD: Final = 8 * SAMPLE_RATE_HZ
@@ -32,6 +34,16 @@ OnFailure = Callable[[LiveAnchorError, str], None]
 class _Text:
     utterance_id: str
     sentences: tuple[Sentence, ...]
+    marks: tuple[Mark, ...]
+
+    def marks_of(self, sentence: int) -> list[tuple[int, Look]]:
+        """Marks of one sentence, each with the number of its words before the mark; the last sentence has those at the end too."""
+        first = sum(words_of(one.text) for one in self.sentences[:sentence])
+        last = sentence + 1 == len(self.sentences)
+        stop = first + words_of(self.sentences[sentence].text)
+        return [
+            (mark.word - first, mark.look) for mark in self.marks if first <= mark.word and (mark.word < stop or last)
+        ]
 
 
 class TextSpeaker:
@@ -52,19 +64,20 @@ class TextSpeaker:
         """Queue a text behind everything that was pushed before.
 
         Args:
-            text: What `spoken_text` returned.
+            text: What `spoken_text` returned; marks in it change the face (`pipeline.expression.marks`).
 
         Returns:
             Id of its utterance, of which events tell.
 
         Raises:
-            InvalidInputError: A microphone drives the face.
+            InvalidInputError: A microphone drives the face, or a mark cannot be.
             QueueFullError: As many texts wait as may.
         """
         if len(self._texts) >= MAX_TEXTS:
             raise QueueFullError("text", f"{len(self._texts) + 1} waiting texts", f"at most {MAX_TEXTS}")
+        marked = take_marks(text)
         utterance_id = self._session.announce()
-        self._texts.append(_Text(utterance_id, tuple(sentences(text, soon=True))))
+        self._texts.append(_Text(utterance_id, tuple(sentences(marked.text, soon=True)), marked.marks))
         if self._working is None or self._working.done():
             self._working = asyncio.create_task(self._work(), name="text-speaker")
         return utterance_id
@@ -98,9 +111,23 @@ class TextSpeaker:
     async def _speak(self, text: _Text) -> None:
         to_session = StreamingResampler(SAMPLE_RATE_HZ)
         await self._session.until_waiting(AHEAD)
+        begun: int | None = None
         async with aclosing(speak(self._voice, text.sentences)) as pieces:
             async for piece in pieces:
-                if not self._session.add(text.utterance_id, to_session.push(piece.pcm, piece.rate_hz)[:, 0]):
+                marks: list[tuple[int, Looks]] = []
+                if piece.sentence is not None and piece.sentence != begun:
+                    begun = piece.sentence
+                    marks = [(_place(word, piece), Looks((look,))) for word, look in text.marks_of(begun)]
+                if not self._session.add(text.utterance_id, to_session.push(piece.pcm, piece.rate_hz)[:, 0], marks):
                     return
                 await self._session.until_waiting(AHEAD)
         self._session.add(text.utterance_id, to_session.flush()[:, 0])
+
+
+def _place(word: int, piece: SpokenPiece) -> int:
+    """Samples of a sentence before a word, as far as its first piece knows: the sentence's first one where it tells no times."""
+    times = [one for one in piece.words if words_of(one.text)]
+    if not times:
+        return 0
+    at_s = times[word].start_s if word < len(times) else times[-1].stop_s
+    return round(at_s * SAMPLE_RATE_HZ)

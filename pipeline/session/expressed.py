@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 
 from kernels.arrays import F32
-from pipeline.expression.looks import NEUTRAL_FACE, Looks
+from pipeline.expression.looks import NEUTRAL_FACE, Look, Looks
 from pipeline.families import find_family
 from pipeline.family import Family
 from pipeline.types import Avatar, MotionChunk
@@ -25,6 +25,7 @@ class Expressed:
 
     def __init__(self, avatar: Avatar, looks: Looks = NEUTRAL_FACE) -> None:
         self._avatar = avatar
+        self._planned: frozenset[Look] = frozenset()
         self.looks = NEUTRAL_FACE
         if looks:
             self.change(looks, 0.0)
@@ -37,6 +38,18 @@ class Expressed:
         """
         self._family.check_looks(looks)
         self.looks = self.looks.then(looks, at_s)
+
+    def plan(self, looks: Looks, at_s: float) -> None:
+        """From a time on, express something else, unless `forget_plans` comes before; arguments and errors as in `change`."""
+        before = self.looks.looks
+        self.change(looks, at_s)
+        new = frozenset(self.looks.looks) - frozenset(before)
+        self._planned = frozenset(look for look in self._planned if look in self.looks.looks) | new
+
+    def forget_plans(self, at_s: float) -> None:
+        """Drop what was planned for later than a time."""
+        kept = (look for look in self.looks.looks if look.at_s <= at_s or look not in self._planned)
+        self.looks = Looks(tuple(kept))
 
     @property
     def _family(self) -> Family:

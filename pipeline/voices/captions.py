@@ -11,6 +11,7 @@ from typing import Final
 
 from pipeline.voices.voice import WordTime
 from pipeline.voices.whole_text import SaidSentence
+from pipeline.voices.word_times import word_times
 
 LINE_CHARACTERS: Final = 42
 LINES: Final = 2
@@ -43,7 +44,7 @@ def webvtt(cues: Sequence[Cue]) -> str:
 
 
 def _cues(said: SaidSentence) -> Iterator[Cue]:
-    words = said.words or tuple(_by_length(said))
+    words = word_times(said)
     lines: list[list[WordTime]] = []
     for word in words:
         if lines and len(_text(lines[-1])) + 1 + len(word.text) <= LINE_CHARACTERS:
@@ -57,17 +58,6 @@ def _cues(said: SaidSentence) -> Iterator[Cue]:
         stop_s = said.stop_s if last else lines[first + LINES][0].start_s
         if stop_s > start_s:
             yield Cue(start_s, stop_s, "\n".join(map(_text, together)))
-
-
-def _by_length(said: SaidSentence) -> Iterator[WordTime]:
-    """Words without times: a word lasts as long as its share of the sentence's characters."""
-    words = said.text.split()
-    each_s = (said.stop_s - said.start_s) / max(sum(len(word) + 1 for word in words), 1)
-    place_s = said.start_s
-    for word in words:
-        stop_s = place_s + (len(word) + 1) * each_s
-        yield WordTime(word, place_s, stop_s)
-        place_s = stop_s
 
 
 def _text(words: Sequence[WordTime]) -> str:

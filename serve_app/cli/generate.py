@@ -148,7 +148,12 @@ def speech_given(audio: Path | None, text: str | None) -> str:
         raise InvalidInputError("--audio" if audio is None else "--text", got, "one of --audio and --text")
     if audio is not None:
         existing_file(audio, "--audio")
-    return "" if text is None else spoken_text("--text", text)
+    if text is None:
+        return ""
+    from pipeline.expression.marks import take_marks
+
+    spoken_text("--text", take_marks(text).text)
+    return spoken_text("--text", text)
 
 
 @dataclass(frozen=True)
@@ -183,7 +188,7 @@ def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
     from serve_app.config.settings import load_config
 
     config = load_config()
-    decoded = heard_here(job, config)
+    decoded, looks = heard_here(job, config)
     bar.update(task, description="loading the presenter")
     pipeline = LocalPipeline(
         encoder=config.encoder, rife=config.rife, family=config.models.family, weights=config.models.weights_dir
@@ -200,31 +205,34 @@ def generate_here(job: Job, bar: Progress, task: TaskID) -> None:
         presenter,
         job.settings(config.session),
         seed=job.seed,
-        looks=job.looks,
+        looks=looks,
         on_progress=lambda done, total: bar.update(task, completed=done, total=total),
     )
 
 
-def heard_here(job: Job, config: AppConfig) -> DecodedAudio:
-    """The speech of a job in this process: its file, or its text, spoken; captions are written on the way."""
+def heard_here(job: Job, config: AppConfig) -> tuple[DecodedAudio, Looks]:
+    """The speech of a job in this process, its file or its text, spoken, and what the face expresses; captions are written."""
     from pipeline.media.audio_in import decode_audio
 
     if job.audio is not None:
-        return decode_audio(job.audio, normalise=job.normalise)
+        return decode_audio(job.audio, normalise=job.normalise), job.looks
+    from pipeline.expression.marks import take_marks, timed
     from pipeline.voices.captions import cues_of, webvtt
     from pipeline.voices.choice import find_voice
     from pipeline.voices.whole_text import SpokenText, speak_whole
 
+    marked = take_marks(job.text)
+
     async def spoken() -> SpokenText:
         voice = find_voice(config.voices)
         try:
-            return await speak_whole(voice, job.text, config.limits.max_audio_s, "--text")
+            return await speak_whole(voice, marked.text, config.limits.max_audio_s, "--text")
         finally:
             await voice.close()
 
     made = asyncio.run(spoken())
     job.write_captions(webvtt(cues_of(made.said)))
-    return decode_audio(made.wav, normalise=job.normalise)
+    return decode_audio(made.wav, normalise=job.normalise), job.looks.along_with(timed(marked.marks, made.said))
 
 
 def temporary_presenter(pipeline: LocalPipeline, portrait: Path, ttl_s: float) -> Avatar:

@@ -13,6 +13,7 @@ from pipeline.avatars.store import check_avatar_id
 from pipeline.clock import SUPPORTED_FPS
 from pipeline.config import SessionSettings
 from pipeline.expression.looks import NEUTRAL_FACE, Looks
+from pipeline.expression.marks import take_marks
 from pipeline.expression.schema import look_properties, timeline_schema, timeline_text_schema
 from pipeline.expression.words import LOOK_FIELDS, TIMELINE, read_looks
 from pipeline.families import DEFAULT_FAMILY, find_family
@@ -148,7 +149,7 @@ def job_form(form: RawForm, defaults: SessionSettings, family: str = DEFAULT_FAM
         prompt=prompt,
         audio_url=audio_url,
         portrait_url=portrait_url,
-        looks=looks_field(form, family),
+        looks=looks_field(form, family, prompt),
     )
 
 
@@ -282,15 +283,33 @@ def seed_field(form: RawForm) -> int:
     return seed
 
 
-def looks_field(form: RawForm, family: str) -> Looks:
+def looks_field(form: RawForm, family: str, prompt: str = "") -> Looks:
     """What a face expresses, from the fields `expression`, `strength`, `gaze`, `energy` and `expressions`.
+
+    Args:
+        form: The fields.
+        family: Whose faces are to show it.
+        prompt: Text that is spoken; its marks are checked, and stay in it.
 
     Raises:
         InvalidInputError: One of them is wrong, or the family cannot show it.
     """
+    check_marks("prompt", prompt, family)
     looks = read_looks({name: form.values.get(name) for name in (*LOOK_FIELDS, TIMELINE)})
     find_family(family).check_looks(looks)
     return looks
+
+
+def check_marks(field: str, text: str, family: str) -> None:
+    """Check the marks of a text, and that words are left without them.
+
+    Raises:
+        InvalidInputError: It names the field.
+    """
+    marked = take_marks(text)
+    if marked.marks:
+        spoken_text(field, marked.text)
+        find_family(family).check_looks(marked.looks, field)
 
 
 def job_schema(settings: ApiSettings, *, base64: bool, kept: bool) -> dict[str, Any]:

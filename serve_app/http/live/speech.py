@@ -29,7 +29,7 @@ from serve_app.http.body.json_body import read_json
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import JSON, MULTIPART, FormShape, content_type, read_whole, refuse_query
 from serve_app.http.capacity import Hold
-from serve_app.http.files.fields import PROSE_SCHEMA, prose_field
+from serve_app.http.files.fields import PROSE_SCHEMA, check_marks, prose_field
 from serve_app.http.live.host import LiveHost
 from serve_app.http.live.socket import (
     AUDIO_QUERY,
@@ -124,6 +124,8 @@ def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:
         with services.budget.hold() as hold:
             with services.intake.place(caller_of(request.scope)):
                 speech = await _speech(services, request, hold)
+            if isinstance(speech, str):
+                check_marks("text", speech, services.settings.family)
             services.metrics.uploaded(hold.held)
             said = SpeakText(session_id, speech) if isinstance(speech, str) else Speak(session_id, speech)
             spoken = await host.handle(said)

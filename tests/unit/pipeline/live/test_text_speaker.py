@@ -179,3 +179,28 @@ def test_a_microphone_s_session_takes_no_text_and_texts_do_not_pile_up() -> None
                 texts.say("Hello.")
 
     asyncio.run(body())
+
+
+def test_marks_change_the_face_where_their_sentences_sound_and_go_with_an_interruption() -> None:
+    async def body() -> None:
+        voice = FakeVoice()
+        async with speaking(voice) as (stage, texts, failures):
+            texts.say("[happy] Good evening. [sad 0.5] Here is the news. [angry] So much for that.")
+            await settle(40)
+            seen = {}
+            for _ in range(22):
+                await stage.clock.advance(0.1)
+                looks = stage.session._performer._expressed.looks.looks
+                seen |= {(look.expression, look.strength): look.at_s for look in looks}
+            assert voice.said[:2] == ["Good evening.", "Here is the news."] and not failures
+            assert list(seen)[:2] == [("happy", 1.0), ("sad", 0.5)]
+            loud = np.abs(stage.sink.heard()).reshape(-1, 160).max(axis=1) > 0.1
+            begin = np.flatnonzero(loud[1:] & ~loud[:-1]) / 100
+            assert seen["happy", 1.0] == pytest.approx(begin[0], abs=0.06)
+            assert seen["sad", 0.5] == pytest.approx(begin[1], abs=0.06)
+            texts.cancel()
+            stage.session.interrupt()
+            left = stage.session._performer._expressed.looks.looks
+            assert all(look.at_s <= stage.session._performer._deadlines.present / 25 for look in left)
+
+    asyncio.run(body())
