@@ -17,6 +17,7 @@ import pytest
 import structlog
 from typer.testing import CliRunner
 
+from benchmarks.live.in_process import InProcessLive
 from deployments.config import SessionHostSettings
 from deployments.host.live_errors import NoCapacityError
 from kernels.errors import InvalidInputError
@@ -29,7 +30,6 @@ from serve_app.cli.service.check import looked_at
 from serve_app.cli.service.visit import Visit
 from tests.support.http_server import InProcessHost, serving, small_avatar
 from tests.support.ice_servers import IceServer, ice_server
-from tests.support.in_process_live import InProcessLive
 from tests.support.keys import keyed
 from tests.support.live import LiveFakeStages
 from tests.unit.deployments.host.test_live_sessions import WallClock

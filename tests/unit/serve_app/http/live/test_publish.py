@@ -11,13 +11,13 @@ import httpx
 import numpy as np
 import pytest
 
+from benchmarks.live.in_process import InProcessLive
 from deployments.config import SessionHostSettings
 from kernels.errors import LiveAnchorError
 from pipeline.publish.errors import IngestRefusedError, TooManyPublicationsError
 from pipeline.publish.target import PublishTarget
 from serve_app.config.settings import AppConfig
 from tests.support.http_server import InProcessHost, Served, assert_problem, serving, small_avatar
-from tests.support.in_process_live import InProcessLive
 from tests.support.live import LiveFakeStages
 from tests.support.rtc import ENCODER, Client, until
 from tests.support.whip_ingest import whip_ingest
