@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.core.record import BenchmarkRecord, make_record
 from benchmarks.core.run_info import RunInfo
+from benchmarks.production.receiver import receiving
 from benchmarks.production.store import LEASE_S, RESULT
 from deployments.host.command import Answer
 from deployments.video_jobs.commands import AddJob, ClaimJob, FinishJob, JobCommand
@@ -31,58 +28,8 @@ from serve_app.http.webhooks.sender import WebhookSender
 
 RUNS: Final = 5
 MESSAGES: Final = 100
+FAILING: Final = 0.5
 DAY_S: Final = 24 * 3600.0
-
-
-class _Receiver(ThreadingHTTPServer):
-    """Takes half of what comes, and remembers which messages it took."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(("127.0.0.1", 0), _Take)
-        self.draw = random.Random(seed)  # noqa: S311  # a reproducible draw
-        self.lock = threading.Lock()
-        self.came: set[str] = set()
-        self.taken: set[str] = set()
-        self.at_once: set[str] = set()
-
-
-class _Take(BaseHTTPRequestHandler):
-    server: _Receiver
-
-    def do_POST(self) -> None:
-        """Take a message, answer 500, or hang up without a word."""
-        self.rfile.read(int(self.headers["Content-Length"]))
-        with self.server.lock:
-            message_id, fails, hangs_up = (
-                self.headers["webhook-id"],
-                *(self.server.draw.random() < 0.5 for _ in range(2)),
-            )
-            if not fails:
-                self.server.taken.add(message_id)
-                if message_id not in self.server.came:
-                    self.server.at_once.add(message_id)
-            self.server.came.add(message_id)
-        if fails and hangs_up:
-            self.close_connection = True
-            return
-        self.send_response(500 if fails else 204)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
-
-@contextmanager
-def _receiving(seed: int) -> Iterator[_Receiver]:
-    server = _Receiver(seed)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class _Jobs:
@@ -115,8 +62,8 @@ def delivered(path: Path, seed: int) -> tuple[float, float]:
     clock = _Clock()
     store = SqliteJobStore(path, clock)
     ids = [f"video_{number:06x}" for number in range(MESSAGES)]
-    with _receiving(seed) as receiver:
-        port = receiver.server_address[1]
+    with receiving(FAILING, seed) as receiver:
+        port = receiver.port
         url = f"http://127.0.0.1:{port}/hook"
         for job_id in ids:
             store.handle(AddJob(job_id, "", JobSpec(None, False, 25.0, 8, webhook_url=url), 3600.0))
@@ -128,7 +75,7 @@ def delivered(path: Path, seed: int) -> tuple[float, float]:
         asyncio.run(_a_day(sender, store, clock, ids))
         messages = [message for job_id in ids for message in store.handle(ListMessages(job_id, None))]
         done = {one.message_id for one in messages if one.state is MessageState.DELIVERED}
-        if done != receiver.taken or len(messages) != MESSAGES:
+        if done != set(receiver.taken) or len(messages) != MESSAGES:
             raise LiveAnchorError(f"{len(done)} messages delivered says the store, {len(receiver.taken)} the receiver")
         store.close()
         return len(receiver.taken) / MESSAGES, len(receiver.at_once) / MESSAGES

@@ -26,7 +26,7 @@ AT_ONCE: Final = 32
 """Messages that one process sends at once."""
 ANSWER_S: Final = 15.0
 """Seconds within which a receiver must answer, from the look-up of its name on."""
-LEASE_S: Final = 60.0
+LEASE_S: Final = 30.0
 """Seconds after which another process sends a message whose sender fell silent."""
 
 

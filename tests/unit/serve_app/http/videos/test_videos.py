@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +20,7 @@ from PIL import Image
 from deployments.video_jobs.commands import AddJob
 from deployments.video_jobs.job import JobFailure, JobSpec, JobState, VideoJob
 from deployments.video_jobs.settings import VideoJobSettings
+from deployments.video_jobs.sqlite_store import SqliteJobStore
 from deployments.video_jobs.uploads import JobUploads
 from pipeline.config import SessionSettings
 from serve_app.http.files.fields import JobForm
@@ -270,6 +273,37 @@ def test_a_store_that_is_away_takes_nothing_in(own: Served, tmp_path: Path) -> N
         found = assert_problem(answer, 503, "jobs_unavailable")
         assert answer.headers["retry-after"] and str(tmp_path) not in json.dumps(found)
     (tmp_path / "away").rename(store)
+    assert create(own).status_code == 202
+
+
+def test_a_full_disk_takes_nothing_in(own: Served, tmp_path: Path) -> None:
+    own.jobs.resting = True
+    own.jobs.store = SqliteJobStore(tmp_path / "jobs.sqlite3", max_pages=48)
+    accepted, metadata = 0, json.dumps({str(n): "x" * 512 for n in range(16)})
+    while (answer := create(own, metadata=metadata)).status_code == 202:
+        accepted += 1
+    assert_problem(answer, 503, "jobs_unavailable")
+    assert answer.headers["retry-after"] and accepted > 1
+    assert len(own.client.get(URL).json()["data"]) == accepted, "what was accepted is there"
+    own.jobs.store.close()
+    own.jobs.store = SqliteJobStore(tmp_path / "jobs.sqlite3")
+    assert create(own).status_code == 202
+    own.jobs.close()
+
+
+def test_a_full_disk_under_the_uploads_takes_nothing_in(
+    own: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own.jobs.resting = True
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        answer = create(own)
+    assert_problem(answer, 503, "jobs_unavailable")
+    assert own.client.get(URL).json()["data"] == [] and not list((tmp_path / "uploads").iterdir())
     assert create(own).status_code == 202
 
 
