@@ -7,10 +7,14 @@ from importlib.util import find_spec
 from pydantic import Field, field_validator
 
 from pipeline.config import Settings
+from pipeline.media.results.files import OBJECT_STORES
 
 
 class StoreSettings(Settings):
-    """Where avatars, results and uploads live: a folder that all nodes mount, or an fsspec URI; LIVEANCHOR_HOME when empty."""
+    """Where avatars, results and uploads live: a folder that all nodes mount, or an fsspec URI; LIVEANCHOR_HOME when empty.
+
+    Results go to object stores (`pipeline.media.results.files.OBJECT_STORES`) through obstore, which fsspec is not needed for.
+    """
 
     avatars: str = Field("", description="Avatar bundles.")
     results: str = Field("", description="Finished files of POST /api/generate and of video jobs.")
@@ -19,10 +23,23 @@ class StoreSettings(Settings):
         "",
         description="Where video jobs are kept: redis:// and an address; empty for a file on the head node.",
     )
+    results_links: bool = Field(
+        False,
+        description="Results in an object store: answer with a link into the store (307) in place of the file.",
+    )
     results_max_bytes: int = Field(2 * 2**30, ge=2**20, description="Oldest results go first above this.")
     results_ttl_s: float = Field(3600.0, gt=0, description="A result can be fetched for this long.")
 
-    @field_validator("avatars", "results", "uploads")
+    @field_validator("results")
+    @classmethod
+    def _objects_can_be_reached(cls, uri: str) -> str:
+        if not uri.startswith(OBJECT_STORES):
+            return cls._can_be_opened(uri)
+        if find_spec("obstore") is None:
+            raise ValueError(f"{uri.partition('://')[0]}:// needs pip install 'liveanchor[objects]'")
+        return uri
+
+    @field_validator("avatars", "uploads")
     @classmethod
     def _can_be_opened(cls, uri: str) -> str:
         if "://" not in uri and "::" not in uri:

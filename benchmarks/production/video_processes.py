@@ -32,7 +32,7 @@ from deployments.video_jobs.worker import JobTools, JobWorker
 from kernels.errors import LiveAnchorError, first_line
 from pipeline.config import SessionSettings
 from pipeline.fetch.settings import FetchSettings
-from pipeline.media.results_store import ResultsStore
+from pipeline.media.results.store import ResultsStore
 from serve_app.http.api import create_api
 from serve_app.http.settings import ApiSettings
 

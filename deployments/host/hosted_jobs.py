@@ -19,7 +19,7 @@ from deployments.video_jobs.ray_jobs import RayJobs
 from deployments.video_jobs.uploads import JobUploads
 from deployments.video_jobs.worker import JobTools, JobWorker
 from pipeline.avatars.quota import AvatarQuota
-from pipeline.media.results_store import ResultsStore
+from pipeline.media.results.store import ResultsStore
 
 HOST: Final = "session_host"
 

@@ -21,7 +21,7 @@ from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.config import SessionSettings
 from pipeline.expression.words import TIMELINE, read_looks
 from pipeline.media.file_buffer import leaving
-from pipeline.media.results_store import ResultsStore, keep
+from pipeline.media.results.store import ResultsStore, keep
 from pipeline.voices.captions import webvtt
 
 FINISH_PAUSE_S = 1.0

@@ -14,7 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from deployments.video_jobs.store import Jobs
 from deployments.video_jobs.uploads import JobUploads
 from pipeline.fetch.fetcher import Fetcher, Resolve, system_addresses
-from pipeline.media.results_store import ResultsStore
+from pipeline.media.results.store import ResultsStore
 from serve_app.http.access.access import Access
 from serve_app.http.access.guard import AccessGuard
 from serve_app.http.access.quotas import Quotas

@@ -22,7 +22,7 @@ from pipeline.avatars.quota import AvatarQuota
 from pipeline.avatars.store import AvatarSummary
 from pipeline.fetch.fetcher import Fetcher
 from pipeline.media.file_buffer import leaving
-from pipeline.media.results_store import ResultsStore
+from pipeline.media.results.store import ResultsStore
 from serve_app.access.caller import Caller
 from serve_app.http.access.quotas import JOBS, Quotas
 from serve_app.http.capacity import Hold, JobGate, UploadBudget, UploadGate

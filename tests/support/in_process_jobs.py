@@ -16,7 +16,7 @@ from deployments.video_jobs.sqlite_store import SqliteJobStore
 from deployments.video_jobs.store import JobStore
 from deployments.video_jobs.uploads import JobUploads
 from deployments.video_jobs.worker import JobTools, JobWorker
-from pipeline.media.results_store import ResultsStore
+from pipeline.media.results.store import ResultsStore
 from serve_app.http.host import Host
 from serve_app.http.settings import ApiSettings
 

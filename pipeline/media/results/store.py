@@ -1,4 +1,4 @@
-"""Finished files that can be fetched for a while: on any fsspec URI, bounded in bytes, with expiry and tombstones.
+"""Finished files that can be fetched for a while, bounded in bytes, with expiry and tombstones.
 
 Everything that must be known about a result is in file names, so one listing is enough to tidy up and several processes can share
 a place without a lock: `<id>.mp4` is a result, `<id>.gone` the tombstone of one that expired or had to make room. An id starts
@@ -14,12 +14,11 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, cast
-
-import fsspec
+from typing import BinaryIO, Final
 
 from engines.weights.home import liveanchor_home
 from kernels.errors import InvalidInputError
+from pipeline.media.results.files import ResultFiles, files_at
 from pipeline.store_error import StoreUnreachableError, store_error
 
 TOMBSTONE_S: Final = 24 * 3600.0
@@ -27,7 +26,7 @@ _TIME_DIGITS: Final = 12
 _RANDOM_BYTES: Final = 10
 ID_DIGITS: Final = _TIME_DIGITS + 2 * _RANDOM_BYTES
 _ID: Final = re.compile(f"[0-9a-f]{{{ID_DIGITS}}}")
-_FILE: Final = ".mp4"
+FILE: Final = ".mp4"
 _GONE: Final = ".gone"
 _ALLOWED: Final = "the id of a result that POST /api/generate has answered"
 
@@ -73,7 +72,7 @@ class PendingResult:
         self._size = 0
         self._open = True
         with store.reaching():
-            self._file: BinaryIO = store.open_file(result_id, "wb")
+            self._file = store.files.begin(result_id + FILE)
 
     def write(self, data: bytes) -> None:
         """Append.
@@ -95,9 +94,9 @@ class PendingResult:
         Raises:
             StoreUnreachableError: The place does not take it.
         """
-        self._open = False
         with self._store.reaching():
-            self._file.close()
+            self._file.commit()
+        self._open = False
         self._store.tidy(keep=self.result_id)
         return StoredResult(self.result_id, self._size, expiry_of(self.result_id))
 
@@ -107,27 +106,37 @@ class PendingResult:
             return
         self._open = False
         with self._store.reaching():
-            self._file.close()
-            self._store.remove(self.result_id)
+            self._file.abandon()
 
 
 class ResultsStore:
     """Create and read results. Safe to share between threads and processes.
 
     Args:
-        uri: A folder, an fsspec URI such as `s3://bucket/results`, or empty for LIVEANCHOR_HOME.
+        uri: A folder, an object store such as `s3://bucket/results`, an fsspec URI, or empty for LIVEANCHOR_HOME.
         max_bytes: Bound on all results together; while files are being written it may be exceeded by what is not finished yet.
         ttl_s: Seconds for which a result can be fetched.
         wall_clock: Seconds since the epoch.
+        files: The files of the place; None for those at `uri`.
+
+    Raises:
+        StoreUnreachableError: The address is such that nothing can be there.
     """
 
-    def __init__(self, uri: str, max_bytes: int, ttl_s: float, wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        uri: str,
+        max_bytes: int,
+        ttl_s: float,
+        wall_clock: Callable[[], float] = time.time,
+        files: ResultFiles | None = None,
+    ) -> None:
         self.uri = uri or str(liveanchor_home() / "results")
         self.max_bytes = max_bytes
         self._ttl_s = ttl_s
         self._wall_clock = wall_clock
-        self._fs: Any
-        self._fs, self._root = fsspec.core.url_to_fs(self.uri)
+        with self.reaching():
+            self.files = files or files_at(self.uri)
 
     def create(self, ttl_s: float | None = None) -> PendingResult:
         """Begin a result.
@@ -138,8 +147,6 @@ class ResultsStore:
         Raises:
             StoreUnreachableError: The place does not answer.
         """
-        with self.reaching():
-            self._fs.makedirs(self._root, exist_ok=True)
         expires_ms = int((self._wall_clock() + (self._ttl_s if ttl_s is None else ttl_s)) * 1000)
         return PendingResult(self, f"{expires_ms:0{_TIME_DIGITS}x}{secrets.token_hex(_RANDOM_BYTES)}")
 
@@ -155,10 +162,10 @@ class ResultsStore:
             raise _not_found(result_id)
         expires_at, now = expiry_of(result_id), self._wall_clock()
         with self.reaching():
-            size = self._size_of(result_id, _FILE)
+            size = self.files.size_of(result_id + FILE)
             if size is not None and now < expires_at:
                 return StoredResult(result_id, size, expires_at)
-            known = size is not None or self._size_of(result_id, _GONE) is not None
+            known = size is not None or self.files.size_of(result_id + _GONE) is not None
             if size is not None:
                 self._retire(result_id)
         if known and now < expires_at + TOMBSTONE_S:
@@ -174,9 +181,10 @@ class ResultsStore:
             StoreUnreachableError: The place does not answer, or the file has gone.
         """
         with self.reaching():
-            file = self.open_file(result_id, "rb")
+            file = self.open_file(result_id)
         with file:
-            file.seek(start)
+            with self.reaching():
+                file.seek(start)
             left = stop - start
             while left > 0:
                 with self.reaching():
@@ -202,15 +210,20 @@ class ResultsStore:
                     self._retire(result_id)
             for result_id in tombstones:
                 if expiry_of(result_id) + TOMBSTONE_S <= now:
-                    self._remove_file(result_id, _GONE)
+                    self.files.remove(result_id + _GONE)
 
-    def open_file(self, result_id: str, mode: str) -> BinaryIO:
-        """The file of a result."""
-        return cast(BinaryIO, self._fs.open(self._path(result_id, _FILE), mode))
+    def open_file(self, result_id: str) -> BinaryIO:
+        """The file of a result, to be read within `reaching`."""
+        return self.files.open(result_id + FILE)
 
-    def remove(self, result_id: str) -> None:
-        """Remove a result without a tombstone."""
-        self._remove_file(result_id, _FILE)
+    def link(self, result_id: str, seconds: float) -> str | None:
+        """An address in the object store from which anybody can fetch a result for so long; None where results lie elsewhere.
+
+        Raises:
+            StoreUnreachableError: The place does not answer.
+        """
+        with self.reaching():
+            return self.files.link(result_id + FILE, seconds)
 
     def discard(self, result_id: str) -> None:
         """Remove a result at once, as if it had never been; does nothing where there is none.
@@ -219,7 +232,7 @@ class ResultsStore:
             StoreUnreachableError: The place does not answer.
         """
         with self.reaching():
-            self.remove(result_id)
+            self.files.remove(result_id + FILE)
 
     @contextmanager
     def reaching(self) -> Iterator[None]:
@@ -229,36 +242,20 @@ class ResultsStore:
         except OSError as error:
             raise store_error(self.uri, error) from error
 
-    def _path(self, result_id: str, ending: str) -> str:
-        return f"{self._root}/{result_id}{ending}"
-
-    def _size_of(self, result_id: str, ending: str) -> int | None:
-        try:
-            return int(self._fs.info(self._path(result_id, ending))["size"])
-        except FileNotFoundError:
-            return None
-
     def _retire(self, result_id: str) -> None:
-        self._fs.pipe_file(self._path(result_id, _GONE), b"")
-        self._remove_file(result_id, _FILE)
-
-    def _remove_file(self, result_id: str, ending: str) -> None:
-        try:
-            self._fs.rm_file(self._path(result_id, ending))
-        except FileNotFoundError:
-            return  # another process was faster
+        self.files.put_empty(result_id + _GONE)
+        self.files.remove(result_id + FILE)
 
     def _listing(self) -> tuple[dict[str, int], list[str]]:
         """Sizes of results by id, and ids of tombstones."""
-        self._fs.invalidate_cache(self._root)
         results: dict[str, int] = {}
         tombstones: list[str] = []
-        for entry in self._fs.ls(self._root, detail=True):
-            stem, dot, ending = str(entry["name"]).rpartition("/")[2].rpartition(".")
+        for name, size in self.files.listing().items():
+            stem, dot, ending = name.rpartition(".")
             if not _ID.fullmatch(stem):
                 continue
-            if dot + ending == _FILE:
-                results[stem] = int(entry["size"] or 0)
+            if dot + ending == FILE:
+                results[stem] = size
             elif dot + ending == _GONE:
                 tombstones.append(stem)
         return results, tombstones

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from deployments.host.jobs import JobStarted
 from pipeline.media.provenance import SOURCE_TYPE
-from pipeline.media.results_store import StoredResult, keep
+from pipeline.media.results.store import StoredResult, keep
 from pipeline.voices.captions import webvtt
 from serve_app.access.owned_ids import owned_id
 from serve_app.http.access.access import caller_of

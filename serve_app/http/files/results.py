@@ -6,16 +6,21 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack
+from typing import Final
 
 from fastapi import APIRouter, Request, Response
+from starlette.responses import RedirectResponse
 
-from pipeline.media.results_store import ID_DIGITS, ResultNotFoundError, StoredResult
+from pipeline.media.results.store import ID_DIGITS, ResultNotFoundError, StoredResult
 from serve_app.access.owned_ids import plain_id
 from serve_app.http.access.access import caller_of
 from serve_app.http.files.byte_range import byte_range, names_tag
 from serve_app.http.files.streamed import VIDEO, StreamedResponse
 from serve_app.http.openapi import problems, video_answer
 from serve_app.http.services import Services
+
+LINK_S: Final = 600.0
+"""Seconds for which a link into an object store can be followed."""
 
 
 def result_routes(services: Services, wall_clock: Callable[[], float] = time.time) -> APIRouter:
@@ -68,6 +73,11 @@ async def answer_result(services: Services, result_id: str, request: Request, no
     status = 200 if asked is None else 206
     if request.method == "HEAD":  # of the whole file: ranges are for GET alone
         return Response(status_code=status, headers=headers, media_type=VIDEO)
+    if services.settings.stores.results_links:
+        seconds = min(LINK_S, stored.expires_at - now)
+        link = await asyncio.to_thread(services.results.link, stored.result_id, seconds)
+        if link is not None:
+            return RedirectResponse(link, 307, {"Cache-Control": "no-store"})
     pieces = _in_thread(services.results.read(stored.result_id, start, stop))
     return StreamedResponse(pieces, AsyncExitStack(), status, headers, stall_s=services.settings.limits.stall_s)
 

@@ -70,7 +70,7 @@ async def _picture(services: Services, result_id: str, request: Request) -> Resp
         return Response(status_code=304, headers=headers)
 
     def made() -> bytes:
-        with services.results.reaching(), services.results.open_file(stored.result_id, "rb") as file:
+        with services.results.reaching(), services.results.open_file(stored.result_id) as file:
             return thumbnail(file)
 
     return Response(await asyncio.to_thread(made), headers=headers, media_type="image/jpeg")

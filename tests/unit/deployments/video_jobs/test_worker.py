@@ -28,7 +28,7 @@ from deployments.video_jobs.uploads import AUDIO, PORTRAIT, JobUploads
 from deployments.video_jobs.worker import JobTools, JobWorker
 from kernels.errors import InvalidInputError
 from pipeline.config import SessionSettings
-from pipeline.media.results_store import ResultsStore
+from pipeline.media.results.store import ResultsStore
 from tests.support.in_process_jobs import ThreadJobs
 
 JOB = "video_0123456789abcdef"

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import structlog
 
-from pipeline.media.results_store import TOMBSTONE_S
+from pipeline.media.results.store import TOMBSTONE_S
 from serve_app.http.api import create_api
 from serve_app.http.files.byte_range import byte_range
 from serve_app.http.metrics import SPECS

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import structlog
+from fsspec import AbstractFileSystem
+from fsspec.spec import AbstractBufferedFile
 
-from pipeline.media.results_store import (
+from pipeline.media.results.fsspec_files import FsspecFiles
+from pipeline.media.results.store import (
     TOMBSTONE_S,
     ResultExpiredError,
     ResultNotFoundError,
     ResultsStore,
     ResultTooLargeError,
+    keep,
 )
 from pipeline.store_error import StoreUnreachableError
 from tests.support.manual_clock import ManualClock
@@ -22,10 +31,19 @@ def clock() -> ManualClock:
     return ManualClock(1_800_000_000.0)
 
 
-@pytest.fixture(params=["folder", "memory"])
+@pytest.fixture(params=["folder", "memory", "objects"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> ResultsStore:
+    if request.param == "objects":
+        return in_objects(clock)
     uri = str(tmp_path / "results") if request.param == "folder" else f"memory://{tmp_path.name}"
     return ResultsStore(uri, max_bytes=1000, ttl_s=60, wall_clock=clock)
+
+
+def in_objects(clock: ManualClock, max_bytes: int = 1000) -> ResultsStore:
+    memory = pytest.importorskip("obstore.store").MemoryStore()
+    from pipeline.media.results.object_files import ObjectFiles
+
+    return ResultsStore("objects", max_bytes, ttl_s=60, wall_clock=clock, files=ObjectFiles(memory))
 
 
 def put(store: ResultsStore, data: bytes) -> str:
@@ -155,3 +173,107 @@ def test_a_place_that_cannot_be_written_says_so(tmp_path: Path, clock: ManualClo
 def test_empty_uri_is_the_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LIVEANCHOR_HOME", str(tmp_path))
     assert ResultsStore("", 1000, 60).uri == str(tmp_path / "results")
+
+
+# what is abandoned leaves nothing, at no moment
+
+
+class RemoteFile(AbstractBufferedFile):
+    """A file of a remote place: closing it publishes what there is."""
+
+    def _initiate_upload(self) -> None:
+        self.fs.uploads.append(self.path)
+
+    def _upload_chunk(self, final: bool = False) -> bool:
+        if final:
+            self.fs.published.append(self.path)
+        return True
+
+    def discard(self) -> None:
+        if self.path in self.fs.uploads:
+            self.fs.uploads.remove(self.path)
+
+
+class RemotePlace(AbstractFileSystem):
+    """Just enough of an object store of fsspec's."""
+
+    protocol = "remote"
+    cachable = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uploads: list[str] = []
+        self.published: list[str] = []
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> RemoteFile:
+        return RemoteFile(self, path, mode, block_size=100)
+
+    def rm_file(self, path: str) -> None:
+        raise FileNotFoundError(path)
+
+
+@pytest.mark.parametrize("size", [10, 150, 600])
+def test_a_remote_file_that_is_abandoned_is_never_published(clock: ManualClock, size: int) -> None:
+    """fsspec publishes a truncated object where a file is closed after a failure, and where it is forgotten."""
+    remote = RemotePlace()
+    files = FsspecFiles("memory://unused")
+    files._fs, files._root = remote, "bucket"
+    store = ResultsStore("remote", 1000, 60, clock, files)
+    pending = store.create()
+    pending.write(b"y" * size)
+    assert len(remote.uploads) == (size > 100)
+    pending.abandon()
+    del pending
+    gc.collect()
+    assert remote.uploads == [] and remote.published == []
+    done = store.create()
+    done.write(b"y" * size)
+    done._file.commit()
+    assert len(remote.published) == 1
+
+
+def test_an_object_that_is_abandoned_in_the_middle_is_not_there(clock: ManualClock) -> None:
+    store = in_objects(clock, max_bytes=2**30)
+    pending = store.create()
+    for _ in range(3):
+        pending.write(bytes(2**23))
+    assert store.files.listing() == {}
+    pending.abandon()
+    assert store.files.listing() == {}
+
+
+def test_a_job_that_fails_or_is_cancelled_leaves_no_object(clock: ManualClock) -> None:
+    store = in_objects(clock, max_bytes=2**30)
+
+    async def failing() -> AsyncGenerator[bytes, None]:
+        yield bytes(2**24)
+        raise StoreUnreachableError("the host", "died")
+
+    async def endless() -> AsyncGenerator[bytes, None]:
+        while True:
+            yield bytes(2**20)
+            await asyncio.sleep(0)
+
+    async def go() -> None:
+        with pytest.raises(StoreUnreachableError):
+            await keep(store, failing())
+        keeping = asyncio.create_task(keep(store, endless()))
+        await asyncio.sleep(0.05)
+        keeping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await keeping
+
+    asyncio.run(go())
+    assert store.files.listing() == {}
+
+
+def test_what_an_object_store_says_stays_in_the_log(clock: ManualClock) -> None:
+    exceptions = pytest.importorskip("obstore.exceptions")
+    from pipeline.media.results.object_files import _reaching
+
+    store = in_objects(clock)
+    for error, said in ((exceptions.PermissionDeniedError, "denied"), (exceptions.GenericError, "failed")):
+        with structlog.testing.capture_logs() as logs, pytest.raises(StoreUnreachableError, match=said) as raised:
+            with store.reaching(), _reaching():
+                raise error("https://user:secret@bucket.example/x")
+        assert "secret" not in str(raised.value) and "secret" in str(logs)

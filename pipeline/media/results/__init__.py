@@ -1,0 +1,1 @@
+"""Finished files that can be fetched for a while, in a folder or an object store."""
