@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OUT ?= out
 # extras of pyproject.toml; tensorrt-rtx (150 MB) lets the tests build TensorRT engines
-EXTRAS ?= serve,live,speech,onnx,gpu,dev
+EXTRAS ?= serve,live,livekit,speech,onnx,gpu,dev
 
 .PHONY: help demo test nightly pipecat check format serve bench demo-weights sbom clean
 .DEFAULT_GOAL := help

@@ -38,6 +38,7 @@ from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.live.contracts import Drive, EndReason
 from pipeline.live.session import LiveSession
 from pipeline.live.text_speaker import TextSpeaker
+from pipeline.livekit.room_peer import RoomPeer
 from pipeline.media.audio_container import AudioLimits
 from pipeline.media.audio_in import decode_audio
 from pipeline.publish.publications import Publications
@@ -57,7 +58,7 @@ class HostedSession:
         offer: What the client asked for.
         session: The session itself.
         hub: Encodes pictures and voice for all of the session's clients.
-        peer: The client's connection.
+        peer: The client's connection, or the session's place in a room.
         viewers: Connections of clients that only watch.
         publications: Ingests that the session is sent to.
         log: The session's events.
@@ -74,7 +75,7 @@ class HostedSession:
         offer: LiveOffer,
         session: LiveSession,
         hub: LiveHub,
-        peer: LivePeer,
+        peer: LivePeer | RoomPeer,
         viewers: Viewers,
         publications: Publications,
         log: EventLog,

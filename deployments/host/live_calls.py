@@ -8,6 +8,7 @@ from typing import Any
 from deployments.host.token_pool import Lease
 from pipeline.expression.looks import NEUTRAL_FACE, Looks
 from pipeline.live.contracts import Drive
+from pipeline.livekit.invitation import RoomInvitation
 from pipeline.publish.target import PublishTarget
 
 
@@ -25,6 +26,7 @@ class LiveOffer:
         seed: Head motion and blinks are a function of it.
         last_try: Whether the caller asks no other host when there is no room.
         publish: Ingests that the session is sent to from the start.
+        room: Room of a LiveKit server that the session joins; None for a client of its own, whose offer is `sdp`.
         lease: Tokens that the session holds, and the set of stages that serves it; None outside a cluster.
         looks: What the face expresses, by seconds of the session.
     """
@@ -38,6 +40,7 @@ class LiveOffer:
     seed: int = 0
     last_try: bool = True
     publish: tuple[PublishTarget, ...] = ()
+    room: RoomInvitation | None = None
     lease: Lease | None = None
     looks: Looks = NEUTRAL_FACE
 

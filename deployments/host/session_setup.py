@@ -10,10 +10,11 @@ from deployments.host.headroom import Headroom
 from deployments.host.hosted_session import HostedSession
 from deployments.host.live_calls import LiveOffer
 from pipeline.fetch.fetcher import Fetcher
-from pipeline.live.contracts import Drive, EndReason, LiveEvent, VideoTick, VoiceTick
+from pipeline.live.contracts import Drive, EndReason, LiveEvent, LiveSink, VideoTick, VoiceTick
 from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.loop_clock import MonotonicClock
 from pipeline.live.session import LiveSession
+from pipeline.livekit.room_peer import RoomPeer, load_rtc
 from pipeline.media.audio_container import AudioLimits
 from pipeline.publish.connection import WhipConnection
 from pipeline.publish.publications import Publications
@@ -32,21 +33,24 @@ from pipeline.webrtc.viewers import Viewers
 
 
 class _Sink:
-    """A session's `LiveSink`: media go to the hub, events to the hub and to the log."""
+    """A session's `LiveSink`: media go to the hub and to its room, events there and to the log."""
 
-    def __init__(self, hub: LiveHub, log: EventLog) -> None:
-        self._hub = hub
+    def __init__(self, log: EventLog, *media: LiveSink) -> None:
         self._log = log
+        self._media = media
 
     def video(self, tick: VideoTick) -> None:
-        self._hub.video(tick)
+        for one in self._media:
+            one.video(tick)
 
     def voice(self, tick: VoiceTick) -> None:
-        self._hub.voice(tick)
+        for one in self._media:
+            one.voice(tick)
 
     def event(self, event: LiveEvent) -> None:
         self._log.add(event)
-        self._hub.event(event)
+        for one in self._media:
+            one.event(event)
 
 
 def set_up(
@@ -93,23 +97,37 @@ def set_up(
         session_id=session_id,
         on_failure=lambda error: hosted.session.end(EndReason.FAILED),
     )
-    peer = LivePeer(
-        hub,
-        settings.rtc,
-        connect_timeout_s=live.connect_timeout_s,
-        microphone=offer.drive is Drive.MIC,
-        on_microphone=lambda samples, place: hosted.session.feed(samples, place),
-        on_connected=client_came,
-        on_ended=lambda reason: hosted.session.end(reason),
-        helpers=helpers,
-    )
+    peer: LivePeer | RoomPeer
+    if offer.room is None:
+        peer = LivePeer(
+            hub,
+            settings.rtc,
+            connect_timeout_s=live.connect_timeout_s,
+            microphone=offer.drive is Drive.MIC,
+            on_microphone=lambda samples, place: hosted.session.feed(samples, place),
+            on_connected=client_came,
+            on_ended=lambda reason: hosted.session.end(reason),
+            helpers=helpers,
+        )
+    else:
+        peer = RoomPeer(
+            load_rtc(),
+            offer.room,
+            canvas,
+            offer.fps,
+            settings.rtc,
+            lambda: hosted.session,
+            connect_timeout_s=live.connect_timeout_s,
+            on_connected=client_came,
+            on_ended=lambda reason: hosted.session.end(reason),
+        )
     log, clock = EventLog(), MonotonicClock()
     session = LiveSession(
         session_id,
         StageMeter(stages, clock.now, lambda took_s, lasts_s: headroom.chunk_done(session_id, took_s, lasts_s)),
         avatar,
         loops,
-        _Sink(hub, log),
+        _Sink(log, hub, *((peer,) if isinstance(peer, RoomPeer) else ())),
         live,
         picture,
         offer.drive,

@@ -45,6 +45,10 @@ class LiveSettings(Settings):
         True,
         description="Whole session ids in the list of all sessions; whoever knows one may speak, interrupt and end.",
     )
+    livekit_hosts: tuple[str, ...] = Field(
+        (),
+        description="Hosts of LiveKit servers whose rooms sessions may join, such as live.example or *.live.example; empty: none.",
+    )
     idle_loop_frames: int = Field(100, ge=25, le=500, description="Frames of the idle loop, played to and fro.")
     idle_cache_bytes: int = Field(512 * 2**20, ge=2**20, description="Bound on idle loops kept in one replica.")
 

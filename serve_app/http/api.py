@@ -28,6 +28,7 @@ from serve_app.http.files.results import result_routes
 from serve_app.http.host import Host
 from serve_app.http.live.events import live_event_routes
 from serve_app.http.live.host import LiveHost
+from serve_app.http.live.livekit import livekit_routes
 from serve_app.http.live.publish import publish_routes
 from serve_app.http.live.routes import live_routes
 from serve_app.http.live.speech import live_speech_routes
@@ -111,6 +112,7 @@ def create_api(
         live_routes(services, live),
         live_speech_routes(services, live),
         live_event_routes(services, live),
+        livekit_routes(services, live),
         whep_routes(services, live),
         publish_routes(services, live),
         operations_routes(services),

@@ -14,7 +14,7 @@ from serve_app.http.access.counters import Counters, Standing
 
 REQUESTS: Final = "requests"
 OFFERS: Final = "offers"
-_OFFER: Final = re.compile(r"/stream/(?:webrtc/offer|whip(?:/.*)?|whep/.*)", re.DOTALL)
+_OFFER: Final = re.compile(r"/stream/(?:webrtc/offer|livekit|whip(?:/.*)?|whep/.*)", re.DOTALL)
 """Addresses that begin a WebRTC connection, which costs far more than any other request."""
 
 

@@ -199,7 +199,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
             publish=asked.publish,
             looks=asked.looks,
         )
-        async with services.quotas.one_more(SESSIONS, caller, lambda: _session_ids(host)):
+        async with services.quotas.one_more(SESSIONS, caller, lambda: session_ids(host)):
             answer = await until_disconnect(
                 request.receive, host.offer(wanted)
             )  # a client that is gone needs no session
@@ -310,7 +310,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
     return router
 
 
-async def _session_ids(host: LiveHost) -> list[str]:
+async def session_ids(host: LiveHost) -> list[str]:
     """Ids of all sessions of the cluster."""
     return [str(entry["session_id"]) for one in await host.live_stats() for entry in one.sessions]
 

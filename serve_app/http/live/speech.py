@@ -19,8 +19,7 @@ from deployments.host.live_commands import CloseAudio, Interrupt, OpenAudio, Pus
 from deployments.host.live_errors import SessionEndedError
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError
-from pipeline.media.downmix import RunningMix
-from pipeline.media.resample import MAX_RATE_HZ, MIN_RATE_HZ, StreamingResampler
+from pipeline.media.pcm_reader import PcmReader
 from pipeline.numbers import whole_number
 from pipeline.types import SAMPLE_RATE_HZ
 from serve_app.http.access.access import caller_of
@@ -45,7 +44,6 @@ from serve_app.http.problems.translate import code_of
 from serve_app.http.services import Services
 
 SPEECH_SHAPE: Final = FormShape(("audio",), ("text",), ("text",))
-FULL_SCALE: Final = 32768.0
 MAX_WAITING_S: Final = 2.0
 """Seconds of PCM that may wait here while the host takes in earlier PCM; more stays in the socket (back-pressure by TCP)."""
 NEWEST: Final = 10**15
@@ -58,47 +56,6 @@ class SpokenAnswer(BaseModel):
     utterance_id: str = Field(description="Events name it.", examples=["u3"])
     duration_s: float | None = Field(description="null for text, which is spoken as it is made.", examples=[2.4])
     queued_s: float = Field(description="Speech that is spoken before it.", examples=[0.0])
-
-
-class PcmReader:
-    """Turns signed 16-bit little-endian PCM of any rate, in pieces of any size, into float32, 16 kHz, mono.
-
-    Two channels become one that is as loud as the one with the voice, whatever their polarity. A sample that is cut in two by the
-    end of a piece is completed by the next piece.
-
-    Args:
-        rate_hz: Samples per second, 8000 to 192000.
-        channels: Number of channels, 1 or 2.
-
-    Raises:
-        InvalidInputError: The rate or the number of channels is another one.
-    """
-
-    def __init__(self, rate_hz: int, channels: int) -> None:
-        if not MIN_RATE_HZ <= rate_hz <= MAX_RATE_HZ:
-            raise InvalidInputError("sample_rate", str(rate_hz), f"{MIN_RATE_HZ} to {MAX_RATE_HZ}")
-        if channels not in (1, 2):
-            raise InvalidInputError("channels", str(channels), "1 or 2")
-        self._rate_hz = rate_hz
-        self._channels = channels
-        self._resampler = StreamingResampler(SAMPLE_RATE_HZ)
-        self._mix = RunningMix(channels, rate_hz) if channels > 1 else None
-        self._rest = b""
-
-    def push(self, data: bytes) -> F32:
-        """Take a piece of PCM and return the samples that it completes, float32 (n,); n may be 0."""
-        data = self._rest + data
-        whole = len(data) - len(data) % (2 * self._channels)
-        self._rest = data[whole:]
-        samples = np.frombuffer(data[:whole], "<i2").reshape(-1, self._channels)
-        scaled = samples.astype(np.float32) / np.float32(FULL_SCALE)
-        mono = scaled if self._mix is None else self._mix.push(scaled)
-        return self._resampler.push(mono, self._rate_hz)[:, 0] if len(mono) else np.zeros(0, np.float32)
-
-    def flush(self) -> F32:
-        """Return what the filter still holds, float32 (n,), and begin anew."""
-        self._rest = b""
-        return self._resampler.flush()[:, 0]
 
 
 def live_speech_routes(services: Services, host: LiveHost) -> APIRouter:

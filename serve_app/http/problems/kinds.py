@@ -403,9 +403,17 @@ KINDS: Final[dict[str, ProblemKind]] = {
     "no_capacity": ProblemKind(
         503,
         "There is no room for one more live session",
-        "All places are taken, or another session would slow the others down. Wait for "
-        "`Retry-After`, then offer again.",
+        "All places are taken, or another session would slow the others down. Wait for `Retry-After`, then offer again.",
         _LATER,
+    ),
+    "livekit_missing": ProblemKind(
+        501,
+        "The service cannot join LiveKit rooms",
+        "The package `livekit` is not installed (extra `livekit`). Ask the operator for it.",
+        "Ask the operator to install the extra `livekit`.",
+    ),
+    "room_unreachable": ProblemKind(
+        503, "The LiveKit server does not answer", "The room was not joined. Check `url`, then ask again.", _LATER
     ),
     # later
     "overloaded": ProblemKind(

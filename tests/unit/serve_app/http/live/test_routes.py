@@ -21,12 +21,13 @@ from websockets.sync.client import ClientConnection, connect
 from deployments.host.live_calls import NumberedEvent
 from deployments.host.live_errors import SessionLostError
 from kernels.errors import InvalidInputError
+from pipeline.media.pcm_reader import PcmReader
 from serve_app.config.settings import AppConfig
 from serve_app.http.live.events import event_stream, live_event_routes
 from serve_app.http.live.fields import MAX_SIGNALLING_BYTES
 from serve_app.http.live.routes import live_routes
 from serve_app.http.live.socket import MAX_MESSAGE_BYTES
-from serve_app.http.live.speech import PcmReader, live_speech_routes
+from serve_app.http.live.speech import live_speech_routes
 from serve_app.http.live.whep import whep_routes
 from tests.support.http_server import Served, assert_problem, serving, wait_for, wav
 
@@ -113,9 +114,9 @@ def test_no_route_overlooks_a_field_in_the_address(served: Served) -> None:
     assert {path for _, path, _ in asked} == {
         "/generate", "/api/generate", "/v1/videos", "/avatars", "/stream/webrtc/offer", "/stream/webrtc/{session_id}",
         "/stream/webrtc/{session_id}/speak", "/stream/whep/{session_id}/{viewer_id}", "/stream/webrtc/{session_id}/publish",
-        "/stream/webrtc/{session_id}/express",
+        "/stream/webrtc/{session_id}/express", "/stream/livekit",
     }  # fmt: skip
-    assert len(asked) == 2 * 16 + 20 + 2 + 13 + 1 + 2 + 1 + 2 + 6
+    assert len(asked) == 2 * 16 + 20 + 2 + 13 + 1 + 2 + 1 + 2 + 6 + 5
 
 
 def test_twenty_offers_at_once_give_as_many_sessions_as_there_is_room(served: Served) -> None:
