@@ -12,6 +12,7 @@ from scipy.interpolate import PchipInterpolator
 from engines.face import topology
 from engines.mini.easing import smoothstep
 from engines.mini.face_frame import FaceFrame
+from engines.mini.lid_skin import Lids, in_front, lid_sheet
 from engines.mini.mouth_layers import TEXTURE_SCALE
 from kernels.arrays import F64, U8
 from kernels.sampling.remap import remap_bilinear
@@ -26,8 +27,9 @@ class EyePatch:
         source: uint8 (1, h, w, 3), the source picture.
         source_planar: (3, h, w), the same.
         eyeball: uint8 (1, h, w, 3), the eyeball, continued behind the lids.
-        sheet: (3, h, w), the lid's smooth skin.
+        sheet: (3, h, w), the lid's skin.
         sheet_ramp: (h, w), how far the sheet may replace the source above the resting margin.
+        front: (h, w), share of the source that stays before everything: spectacle frames, reflections; (0, 0) where there is none.
         upper: (w,), row of the upper margin at rest.
         opening: (w,), lower margin minus upper margin.
         sight: (h, w), share of the eyeball that shows while the lids are at rest.
@@ -44,6 +46,7 @@ class EyePatch:
     eyeball: torch.Tensor
     sheet: torch.Tensor
     sheet_ramp: torch.Tensor
+    front: torch.Tensor
     upper: torch.Tensor
     opening: torch.Tensor
     sight: torch.Tensor
@@ -92,9 +95,12 @@ def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
     iris = 1.0 - smoothstep(1.0, 2.1, distance)
     crease = 0.15 * np.exp(-(((rows - (upper - 0.42 * lid_room)) / (0.10 * lid_room + 1.0)) ** 2)) * taper
     middle = (columns - (x_min + x_max) / 2 + x0) / (0.5 * span)
-    sheet = _lid_sheet(patch, upper, lower, lid_room, tall) * ((1.03 - 0.09 * middle**2) * (1.0 - crease))[..., None]
+    lids = Lids(upper, lower, lid_room, tall)
+    skin = lid_sheet(patch, lids)
+    sheet = skin * ((1.0 - 0.09 * middle**2) * (1.0 - crease))[..., None]
 
     strip = np.array([max(0.26 * tall, 3.0), max(0.12 * tall, 1.5), tall])
+    front = in_front(patch, skin, lids, float(strip[0]))
     sight = _sight(rows, upper, opening, strip)
     seen = np.flatnonzero(sight.max(axis=1) > 0)
 
@@ -108,6 +114,7 @@ def build_eye(frame: FaceFrame, fine: U8, *, right: bool) -> EyePatch:
         eyeball=_bytes(_extend_eyeball(patch, upper, lower, distance)),
         sheet=tensor(sheet.transpose(2, 0, 1)),
         sheet_ramp=tensor(ramp),
+        front=tensor(front if front.max() > 0.0 else np.zeros((0, 0))),
         upper=tensor(upper),
         opening=tensor(opening),
         sight=tensor(sight),
@@ -183,33 +190,3 @@ def _extend_eyeball(patch: F64, upper: F64, lower: F64, iris_distance: F64) -> F
 
 def _bytes(picture: F64) -> torch.Tensor:
     return torch.from_numpy(np.clip(np.round(picture), 0, 255).astype(np.uint8))[None].contiguous()
-
-
-def _lid_sheet(patch: F64, upper: F64, lower: F64, lid_room: F64, tall: float) -> F64:
-    """Smooth skin between the clean skin below the brow and that under the eye."""
-    height, width = patch.shape[:2]
-    rows = np.arange(height, dtype=np.float64)[:, None]
-    luma = patch.mean(-1)
-    upper_from, upper_to = upper - 0.80 * lid_room, upper - 0.32 * lid_room
-    lower_from, lower_to = lower + 0.45 * tall, lower + 1.05 * tall
-
-    def band(first: F64, last: F64) -> F64:
-        inside = (rows >= first) & (rows <= last)
-        limit = np.where(inside, luma, np.nan)
-        limit = np.nanpercentile(np.where(inside.any(0), limit, luma), 50, axis=0)
-        chosen = (inside & (luma >= limit - 1.0)).astype(np.float64)
-        colour = (patch * chosen[..., None]).sum(0) / np.maximum(chosen.sum(0), 1.0)[:, None]
-        weight = chosen.sum(0) + 1e-3
-        joined = np.concatenate([colour * weight[:, None], weight[:, None]], axis=1)[None].astype(np.float32)
-        smooth = cv2.GaussianBlur(joined, (0, 0), 0.10 * width, borderType=cv2.BORDER_REPLICATE)[0].astype(np.float64)
-        result: F64 = smooth[:, :3] / smooth[:, 3:]
-        return result
-
-    top, bottom = band(upper_from, upper_to), band(lower_from, lower_to)
-    # a shadow, a brow or a spectacle frame above the eye is not the lid's colour
-    level = np.clip(bottom.mean(-1, keepdims=True) * 0.86 / np.maximum(top.mean(-1, keepdims=True), 1.0), 1.0, 1.15)
-    top = top * level
-    t = smoothstep(0.0, 1.0, (rows - upper_to) / np.maximum(lower_from - upper_to, 1.0))[..., None]
-    mixed = 0.55 * top + 0.45 * bottom
-    result: F64 = 0.985 * (mixed * (1 - t) + (0.3 * mixed + 0.7 * bottom) * t)
-    return result

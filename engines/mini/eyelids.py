@@ -1,9 +1,10 @@
 """Eyes: lids that close over the eyeball and an iris that turns, edited in the source picture before the face is warped.
 
 Per eye and texel column the source has an upper and a lower lid margin. Closing moves the upper margin down together
-with its own strip of lashes; the skin that unrolls behind it is a smooth sheet between the clean skin below the brow
-and the skin under the eye, so that no lash, crease or make-up colour is stretched over the lid. At rest the result is
-the source itself, texel for texel.
+with its own strip of lashes; the skin that unrolls behind it is a sheet between the clean skin below the brow and the
+skin under the eye, with the grain of one of them (`engines.mini.lid_skin`), so that no lash, crease or make-up colour
+is stretched over the lid. Glasses and what they reflect stay in front. At rest the result is the source itself, texel
+for texel.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ FAR: Final = 80.0
 """exp(-FAR) counts for nothing next to 1; numbers below about exp(-87) are denormal, and five times slower to work with."""
 LIDS_AT_REST: Final = 0.004
 """Motion of a lid, in eye openings, that is not drawn: a tenth of a pixel of a large eye."""
+COVERED: Final = 0.2
+"""Share of the greatest opening from which on the lid hides all of what was between the margins."""
+SNAP, SNAP_FROM, SNAP_OVER = 0.2, 0.45, 0.35
+"""Lids that are four fifths shut meet: a slit of iris in one frame of a blink looks like a mistake."""
 SOON_TURNED: Final = 50.0
 """The painted eyeball takes the source's place over the first 1 / 50 of an eye width of gaze."""
 
@@ -44,8 +49,10 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
         return _open_eye(eye, gaze)
     height = eye.sheet_ramp.shape[0]
     rows = torch.arange(height, device=lids.device, dtype=torch.float32)[:, None]
-    total = (lids[:, 0] - lids[:, 1]).clamp(min=1.0)
-    up, low = (lids[:, 0] / total)[:, None, None], (lids[:, 1] / total)[:, None, None]
+    shut = lids[:, 0] - lids[:, 1]
+    sooner = shut + SNAP * ease((shut - SNAP_FROM) * (1.0 / SNAP_OVER))
+    share = torch.where(shut > SNAP_FROM, sooner / shut, 1.0) / sooner.clamp(min=1.0)
+    up, low = (lids[:, 0] * share)[:, None, None], (lids[:, 1] * share)[:, None, None]
     closing = ease(up * (1.0 / 0.35))
     tall = eye.strip[2]
     margin = eye.upper + up * eye.opening
@@ -65,9 +72,9 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
     below = _shifted(eye, -low * eye.opening * fall)
     lashes = _shifted(eye, -up * eye.opening - (LASH_THINNING * closing) * above.clamp(min=0.0))
 
-    sheet_weight = torch.where(rows < eye.upper, eye.sheet_ramp * closing, eye.taper)
+    sheet_weight = torch.where(rows < eye.upper, eye.sheet_ramp * closing, ease(eye.opening / (COVERED * tall)))
     depth = (above / (margin - eye.upper + 1.0)).clamp(0.0, 1.0)
-    shading = 1.0 + closing * eye.taper * (0.05 - 0.22 * (depth - 0.45) ** 2)
+    shading = 1.0 + closing * eye.taper * (0.02 - 0.26 * (depth - 0.45) ** 2)
     lid = torch.lerp(eye.source_planar, eye.sheet * shading[:, None], sheet_weight[:, None])
 
     slit = ease(eye.opening * 0.25)
@@ -79,6 +86,8 @@ def render_eye(eye: EyePatch, lids: torch.Tensor, gaze: torch.Tensor) -> torch.T
     distance = (((above + 0.3) * (1.0 / 1.7)) ** 2).clamp(max=FAR)
     line = torch.exp(-distance) * (0.22 * closing * eye.taper)
     picture = picture * (1.0 - line)[:, None]
+    if eye.front.numel():
+        picture = torch.lerp(picture, eye.source_planar, eye.front)
     return to_pixels(picture)
 
 
