@@ -112,7 +112,7 @@ def test_messages_without_pause_are_slowed_down_and_none_is_lost() -> None:
             channel.send(json.dumps({"n": number}))
         await until(lambda: len(said) == count)
         assert time.monotonic() - began > 0.9 and said == [{"n": number} for number in range(count)]
-        assert len(client.pictures) > seen + 10
+        await until(lambda: len(client.pictures) > seen + 10)
         await peer.close()
 
     session(body)
