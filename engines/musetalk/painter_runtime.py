@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import torch
+from torch import Tensor, nn
 
 from engines.musetalk.painter import Painter
 from engines.musetalk.shapes import LATENT_CHANNELS, LATENT_SIDE, TOKEN_DIM, TOKENS
@@ -40,6 +41,8 @@ def painter_runtime(painter: Painter, device: str, wanted: RuntimeKind = "auto",
     others: dict[str, Callable[[], Runtime]] = {}
     if device != "cpu" and wanted != "eager":
         others["compiled"] = lambda: compiled_runtime(painter, device)
+        if not painter.is_vae:
+            others["tensorrt"] = lambda: engine_runtime(_tensorrt(painter, device), device)
     return choose_runtime(
         wanted,
         lambda: eager_runtime(painter, device),
@@ -89,6 +92,43 @@ def compiled_runtime(
     if prepare:
         runtime.prepare(STAGE)
     return runtime
+
+
+def engine_runtime(painter: TensorRtPainter, device: str, buckets: Sequence[int] = BUCKETS) -> GraphRuntime:
+    """The engines, one CUDA graph per batch size, all captured now."""
+    runtime = GraphRuntime(painter, example, device, buckets, name="tensorrt")
+    runtime.prepare()
+    return runtime
+
+
+class TensorRtPainter(nn.Module):
+    """`Painter` with the two engines.
+
+    Args:
+        unet: Runs `engines.musetalk.engine_modules.UnetEngine`.
+        decoder: Runs `engines.musetalk.engine_modules.DecoderEngine`.
+    """
+
+    def __init__(self, unet: Callable[..., tuple[Tensor, ...]], decoder: Callable[..., tuple[Tensor, ...]]) -> None:
+        super().__init__()
+        self._unet, self._decoder = unet, decoder
+
+    def forward(self, latents: Tensor, tokens: Tensor) -> Tensor:
+        """Implement `Painter.forward`."""
+        [picture] = self._decoder(*self._unet(latents, tokens))
+        faces: Tensor = (picture.float() * 255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous()
+        return faces
+
+
+def _tensorrt(painter: Painter, device: str) -> TensorRtPainter:
+    from engines.musetalk.engine_modules import DecoderEngine, UnetEngine
+    from engines.musetalk.recipes import TAESD_SPEC, UNET_SPEC
+    from engines.tensorrt.load import EngineSettings, load_or_build
+
+    settings = EngineSettings(device=device)
+    unet = load_or_build(UNET_SPEC, UnetEngine(painter.unet).eval(), None, settings)
+    decoder = load_or_build(TAESD_SPEC, DecoderEngine(painter.decoder).eval(), None, settings)
+    return TensorRtPainter(unet.run_all, decoder.run_all)
 
 
 def example(batch: int) -> Inputs:

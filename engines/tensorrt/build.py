@@ -1,4 +1,4 @@
-"""ONNX -> TensorRT plan: strongly typed, one optimisation profile, a bounded workspace.
+"""ONNX -> TensorRT plan: strongly typed, an optimisation profile per range of batches, a bounded workspace.
 
 Types are the graph's own: nothing is lowered behind its back. What belongs to a build and changes its result is in
 `BuildSettings.key`, so that a cached plan is used for exactly the settings that made it.
@@ -6,7 +6,7 @@ Types are the graph's own: nothing is lowered behind its back. What belongs to a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -46,26 +46,30 @@ class BuildSettings:
             if not low <= value <= high:
                 raise InvalidInputError(field, str(value), f"{low} to {high}")
 
-    def key(self, profile: Profile, *, tf32: bool) -> dict[str, object]:
+    def key(self, profiles: Sequence[Profile], *, tf32: bool) -> dict[str, object]:
         """Everything that decides the result, as plain values."""
-        shapes = {name: [list(size) for size in sizes] for name, sizes in sorted(profile.items())}
-        return {**asdict(self), "profile": shapes, "tf32": tf32, "strongly_typed": True}
+        shapes = [
+            {name: [list(size) for size in sizes] for name, sizes in sorted(profile.items())} for profile in profiles
+        ]
+        return {**asdict(self), "profiles": shapes, "tf32": tf32, "strongly_typed": True}
 
 
 Profile = Mapping[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]
 """Input -> its smallest, best and largest shape."""
 
 
-def profile_of(spec: EngineSpec) -> Profile:
-    """Batch 1 to the largest, tuned for the spec's best."""
-    sizes = (1, spec.best_batch, spec.max_batch)
-    return {port.name: (port.sized(sizes[0]), port.sized(sizes[1]), port.sized(sizes[2])) for port in spec.inputs}
+def profiles_of(spec: EngineSpec) -> tuple[Profile, ...]:
+    """The spec's ranges of batches, in their order: an engine's profiles are chosen by it."""
+    return tuple(
+        {port.name: (port.sized(least), port.sized(best), port.sized(most)) for port in spec.inputs}
+        for least, best, most in spec.tuned
+    )
 
 
 def build_plan(
     engine: str,
     onnx: bytes | Path,
-    profile: Profile,
+    profiles: Sequence[Profile],
     settings: BuildSettings,
     library: Library,
     target: Target,
@@ -78,7 +82,7 @@ def build_plan(
     Args:
         engine: Name for messages.
         onnx: The graph's bytes; or a file, which may keep its weights in files next to it.
-        profile: Shapes of every input.
+        profiles: Shapes of every input, for each range of batches.
         settings: See `BuildSettings`.
         library: What builds.
         target: What for.
@@ -101,7 +105,7 @@ def build_plan(
         parsed = parser.parse(onnx) if isinstance(onnx, bytes) else parser.parse_from_file(str(onnx))
         if not parsed:
             raise EngineBuildError(engine, f"{library.flavour} cannot read the graph: {_complaints(parser, log)}")
-        config = _configure(builder, network, profile, settings, library, target, tf32=tf32)
+        config = _configure(builder, network, profiles, settings, library, target, tf32=tf32)
         monitor = _make_monitor(library, progress)
         if monitor is not None:
             config.progress_monitor = monitor
@@ -134,7 +138,7 @@ def make_logger(library: Library) -> Any:
 def _configure(
     builder: Any,
     network: Any,
-    profile: Profile,
+    profiles: Sequence[Profile],
     settings: BuildSettings,
     library: Library,
     target: Target,
@@ -153,13 +157,14 @@ def _configure(
     if library.portable:
         config.num_compute_capabilities = 1
         config.set_compute_capability(getattr(api.ComputeCapability, target.capability.replace("sm_", "SM")), 0)
-    shapes = builder.create_optimization_profile()
-    for index in range(network.num_inputs):
-        name = network.get_input(index).name
-        if name not in profile:
-            raise ValueError(f"the graph has an input {name!r} that the profile does not know")
-        shapes.set_shape(name, *profile[name])
-    config.add_optimization_profile(shapes)
+    for profile in profiles:
+        shapes = builder.create_optimization_profile()
+        for index in range(network.num_inputs):
+            name = network.get_input(index).name
+            if name not in profile:
+                raise ValueError(f"the graph has an input {name!r} that the profile does not know")
+            shapes.set_shape(name, *profile[name])
+        config.add_optimization_profile(shapes)
     return config
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from engines.code_digest import code_sha256
-from engines.tensorrt.build import BuildSettings, Progress, build_plan, profile_of
+from engines.tensorrt.build import BuildSettings, Progress, build_plan, profiles_of
 from engines.tensorrt.cache import EngineCache, EngineKey, make_key
 from engines.tensorrt.export import OPSET, Graph, export
 from engines.tensorrt.library import Flavour, Library, find_library
@@ -111,7 +111,7 @@ def find_plan(
 
     def build() -> bytes:
         made = graph or export(spec, module)
-        return build_plan(spec.name, made.onnx, profile_of(spec), settings.build, library, target, progress)
+        return build_plan(spec.name, made.onnx, profiles_of(spec), settings.build, library, target, progress)
 
     data, built = cache.read_or_build(key, build)
     return Plan(spec, data, key.digest, built)
@@ -144,7 +144,7 @@ def _key_of(
         graph = export(spec, module)
         digest = hashlib.sha256(graph.onnx).hexdigest()
         cache.remember_graph(source, digest)
-    build = settings.build.key(profile_of(spec), tf32=False)
+    build = settings.build.key(profiles_of(spec), tf32=False)
     return make_key(spec.name, digest, library, target, build), graph
 
 

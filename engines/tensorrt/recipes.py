@@ -85,11 +85,13 @@ class NetworkRecipe:
         spec: What goes in and out.
         make: The float32 module that the engine runs, made of networks.
         public: Folder -> what loads networks with public weights.
+        random: Makes networks with random weights.
     """
 
     spec: EngineSpec
     make: Callable[[Load], nn.Module]
     public: Callable[[Path | None], Load]
+    random: Load = build
 
     @property
     def name(self) -> str:
@@ -106,9 +108,9 @@ class NetworkRecipe:
             "what": self.spec.about,
         }
 
-    def network(self, load: Load = build) -> nn.Module:
+    def network(self, load: Load | None = None) -> nn.Module:
         """The module, float32 on the CPU, eval mode; with random weights unless `load` has others."""
-        return self.make(load).eval().requires_grad_(False)
+        return self.make(load or self.random).eval().requires_grad_(False)
 
     def plan(self, kitchen: Kitchen, progress: Progress) -> Plan:
         """Implement `Recipe`."""

@@ -135,6 +135,10 @@ class TensorRtRuntime:
         if context is None:
             raise EngineRunError(self._spec.name, f"no execution context: {self._log.summary()}")
         context.set_device_memory(self._scratch.data_ptr(), self._scratch.numel())
+        if (index := self._spec.range_of(batch)) > 0:
+            stream = torch.cuda.current_stream(self._device).cuda_stream if self._device.type == "cuda" else 0
+            if not context.set_optimization_profile_async(index, stream):
+                raise EngineRunError(self._spec.name, f"range {index} of batches: {self._log.summary()}")
         for port in self._spec.inputs:
             if not context.set_input_shape(port.name, port.sized(batch)):
                 raise EngineRunError(self._spec.name, f"input {port.name} {port.sized(batch)}: {self._log.summary()}")

@@ -65,6 +65,8 @@ class EngineSpec:
         best_batch: The batch that TensorRT tunes for.
         max_batch: The largest.
         about: One line for people.
+        ranges: Smallest, best and largest batch of each stretch that TensorRT tunes for by itself, ascending, without gaps; empty:
+            one, from 1 to the largest.
     """
 
     name: str
@@ -75,10 +77,20 @@ class EngineSpec:
     dtype: torch.dtype = torch.float16
     best_batch: int = 8
     max_batch: int = MAX_BATCH
+    ranges: tuple[tuple[int, int, int], ...] = ()
     batch_axis_of: dict[str, int] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "batch_axis_of", {port.name: port.shape.index(BATCH) for port in self.inputs})
+
+    @property
+    def tuned(self) -> tuple[tuple[int, int, int], ...]:
+        """`ranges`, or the one that holds where none are given."""
+        return self.ranges or ((1, self.best_batch, self.max_batch),)
+
+    def range_of(self, batch: int) -> int:
+        """Which stretch serves a batch of 1 to the largest."""
+        return next(index for index, (_, _, largest) in enumerate(self.tuned) if batch <= largest)
 
     def dtype_of(self, port: Port) -> torch.dtype:
         """Type of an input."""

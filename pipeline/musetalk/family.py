@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,6 +14,7 @@ from engines.musetalk.checkpoints import musetalk_folder
 from engines.musetalk.version import latents_version
 from engines.musetalk.weights import CHECKPOINTS
 from engines.runtimes.choice import RuntimeKind
+from engines.tensorrt.recipes import Recipe
 from pipeline.avatars.face_models import load_face_mesh
 from pipeline.avatars.portrait import PortraitLimits
 from pipeline.avatars.portrait_errors import unreadable
@@ -136,6 +137,12 @@ class MuseTalkFamily(Family):
     def check_tensors(self, avatar: Avatar) -> None:
         """Read all of the family's arrays."""
         unpack(avatar)
+
+    def engines(self) -> Sequence[Recipe]:
+        """The painter and the small decoder."""
+        from engines.musetalk.recipes import NETWORK_RECIPES
+
+        return NETWORK_RECIPES
 
     def behaviour(self, avatar: Avatar) -> MuseTalkBehaviour:
         """By what the avatar is: a picture, or a clip that moves by itself."""

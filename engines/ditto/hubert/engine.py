@@ -21,7 +21,7 @@ from engines.ditto.checkpoints import HUBERT_FILE, MISSING_FILE, ditto_folder
 from engines.ditto.hubert.onnx import INPUT_NAME, ROW_DIM, WINDOW_ROWS, WINDOW_SAMPLES
 from engines.ditto.onnx_model import OnnxModel
 from engines.runtimes.protocol import Runtime
-from engines.tensorrt.build import Progress, build_plan, profile_of
+from engines.tensorrt.build import Progress, build_plan, profiles_of
 from engines.tensorrt.cache import EngineCache, make_key
 from engines.tensorrt.errors import EngineExportError
 from engines.tensorrt.library import Library, find_library
@@ -87,12 +87,12 @@ def find_hubert_plan(
         EngineExportError, EngineBuildError, EngineCacheError: As their names say.
     """
     graph = read_hubert(path)
-    profile = profile_of(graph.spec)
+    profiles = profiles_of(graph.spec)
     digest = hashlib.sha256(graph.onnx).hexdigest()
-    key = make_key(HUBERT, digest, library, target, settings.build.key(profile, tf32=False))
+    key = make_key(HUBERT, digest, library, target, settings.build.key(profiles, tf32=False))
 
     def build() -> bytes:
-        return build_plan(HUBERT, graph.onnx, profile, settings.build, library, target, progress)
+        return build_plan(HUBERT, graph.onnx, profiles, settings.build, library, target, progress)
 
     data, built = EngineCache(settings.folder).read_or_build(key, build)
     return Plan(graph.spec, data, key.digest, built)

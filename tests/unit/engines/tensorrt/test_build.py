@@ -20,7 +20,7 @@ from engines.networks import build
 from engines.networks.ditto.decoder import SpadeDecoder
 from engines.networks.ditto.warp_network import WarpNetwork
 from engines.tensorrt import load as load_module
-from engines.tensorrt.build import BuildSettings, build_plan, profile_of
+from engines.tensorrt.build import BuildSettings, build_plan, profiles_of
 from engines.tensorrt.errors import EngineBuildError, EngineExportError, TensorRtMissingError
 from engines.tensorrt.export import Graph, export
 from engines.tensorrt.library import Library, find_library
@@ -118,7 +118,7 @@ def test_a_build_tells_how_far_it_is(library: Library) -> None:
     build_plan(
         TINY.name,
         graph.onnx,
-        profile_of(TINY),
+        profiles_of(TINY),
         BuildSettings(),
         library,
         elsewhere(),
@@ -129,14 +129,14 @@ def test_a_build_tells_how_far_it_is(library: Library) -> None:
 
 def test_a_graph_that_is_none_is_refused_with_the_librarys_words(library: Library) -> None:
     with pytest.raises(EngineBuildError, match="cannot read the graph"):
-        build_plan("x", b"no graph", profile_of(TINY), BuildSettings(), library, elsewhere())
+        build_plan("x", b"no graph", profiles_of(TINY), BuildSettings(), library, elsewhere())
 
 
 def test_an_input_without_a_profile_is_refused(library: Library) -> None:
     graph = export(TINY, Tiny())
-    profile = {name: sizes for name, sizes in profile_of(TINY).items() if name != "shift"}
+    profiles = [{name: sizes for name, sizes in profile.items() if name != "shift"} for profile in profiles_of(TINY)]
     with pytest.raises(EngineBuildError, match="shift"):
-        build_plan("x", graph.onnx, profile, BuildSettings(), library, elsewhere())
+        build_plan("x", graph.onnx, profiles, BuildSettings(), library, elsewhere())
 
 
 @pytest.mark.parametrize("settings", [{"workspace_mib": 1}, {"optimisation_level": 6}, {"aux_streams": -1}])

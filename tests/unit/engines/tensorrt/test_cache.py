@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engines.tensorrt import cache as cache_module
-from engines.tensorrt.build import BuildSettings, profile_of
+from engines.tensorrt.build import BuildSettings, profiles_of
 from engines.tensorrt.cache import MOST_LISTED, EngineCache, EngineKey, make_key
 from engines.tensorrt.errors import EngineCacheError
 from engines.tensorrt.target import Target
@@ -20,7 +20,7 @@ from tests.support.tensorrt import TINY, elsewhere, fake_library
 
 
 def key_of(**changes: Any) -> EngineKey:
-    build = BuildSettings().key(profile_of(TINY), tf32=False)
+    build = BuildSettings().key(profiles_of(TINY), tf32=False)
     return replace(make_key("test/tiny", "ab" * 32, fake_library(), elsewhere(), build), **changes)
 
 
@@ -43,10 +43,10 @@ def test_a_plan_is_built_once_and_read_back(tmp_path: Path) -> None:
         {"card": "NVIDIA H200"},
         {"capability": "sm_89"},
         {"engine": "test/other"},
-        {"build": BuildSettings(workspace_mib=64).key(profile_of(TINY), tf32=False)},
-        {"build": BuildSettings(optimisation_level=5).key(profile_of(TINY), tf32=False)},
-        {"build": BuildSettings().key(profile_of(replace(TINY, max_batch=8)), tf32=False)},
-        {"build": BuildSettings().key(profile_of(TINY), tf32=True)},
+        {"build": BuildSettings(workspace_mib=64).key(profiles_of(TINY), tf32=False)},
+        {"build": BuildSettings(optimisation_level=5).key(profiles_of(TINY), tf32=False)},
+        {"build": BuildSettings().key(profiles_of(replace(TINY, max_batch=8)), tf32=False)},
+        {"build": BuildSettings().key(profiles_of(TINY), tf32=True)},
     ],
 )
 def test_anything_else_is_another_engine(tmp_path: Path, changes: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,6 +44,12 @@ class Context:
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.addresses: dict[str, int] = {}
         self.shape_calls = 0
+        self.profile = 0
+
+    def set_optimization_profile_async(self, index: int, stream: int) -> bool:
+        assert not self.shapes, "a profile is chosen before shapes"
+        self.profile = index
+        return True
 
     def set_device_memory(self, address: int, size: int) -> None:
         assert address and size == self.engine.device_memory_size_v2
@@ -158,6 +165,15 @@ def test_every_batch_size_has_a_context_whose_shapes_never_change() -> None:
     contexts = runtime._engine.contexts
     assert [context.shapes["image"][0] for context in contexts] == [2, 3]
     assert [context.shape_calls for context in contexts] == [2, 2]  # once per input
+
+
+def test_a_batch_runs_under_the_profile_of_its_range() -> None:
+    spec = replace(TINY, ranges=((1, 1, 1), (2, 2, 3), (4, 4, 4)))
+    runtime = TensorRtRuntime(spec, b"plan", library_of(), "cpu")
+    for batch in (4, 1, 3, 2):
+        out = runtime.run(*spec.random_inputs(batch))
+        assert len(out) == batch
+    assert [context.profile for context in runtime._engine.contexts] == [2, 0, 1, 1]
 
 
 @pytest.mark.parametrize(

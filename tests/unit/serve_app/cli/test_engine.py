@@ -10,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from engines.tensorrt import library as library_module
-from engines.tensorrt.build import BuildSettings, profile_of
+from engines.tensorrt.build import BuildSettings, profiles_of
 from engines.tensorrt.cache import EngineCache, make_key
 from engines.tensorrt.library import Absence
 from serve_app.cli.app import app
@@ -89,7 +89,7 @@ def test_a_family_without_weights_is_left_out_aloud(
 def test_the_list_says_what_lies_there(home: Path) -> None:
     runner = CliRunner()
     assert "engine build" in runner.invoke(app, ["engine", "list"]).output
-    build = BuildSettings().key(profile_of(TINY), tf32=False)
+    build = BuildSettings().key(profiles_of(TINY), tf32=False)
     key = make_key(TINY.name, "ab" * 32, fake_library(), elsewhere(), build)
     EngineCache(home / "engines").read_or_build(key, lambda: b"plan")
     listed = json.loads(runner.invoke(app, ["engine", "list", "--json"]).output)
