@@ -55,7 +55,9 @@ class AddJob(JobCommand[Added]):
 
 @dataclass(frozen=True)
 class ClaimJob(JobCommand[VideoJob | None]):
-    """Begin an attempt: of a job whose lease ran out, else of the one that has waited longest. None where there is none.
+    """Begin an attempt: of a job whose lease ran out, else of one that waits. None where there is none.
+
+    Of those that wait, the next one belongs to an owner who has the fewest in work, and is the oldest of these.
 
     Attributes:
         worker: Name of the caller, for people.
@@ -206,6 +208,28 @@ class CountJobs(JobCommand[dict[JobState, int]]):
 @dataclass(frozen=True)
 class CountReady(JobCommand[int]):
     """Count the jobs that `ClaimJob` would find now."""
+
+
+@dataclass(frozen=True)
+class QueueFacts:
+    """Answers `ReadQueue`.
+
+    Attributes:
+        waiting: Jobs that wait.
+        waiting_s: Seconds for which the oldest of them has waited since it was accepted; 0 where there is none.
+        running: Jobs that are being made.
+        messages: Messages that were not delivered yet.
+    """
+
+    waiting: int
+    waiting_s: float
+    running: int
+    messages: int
+
+
+@dataclass(frozen=True)
+class ReadQueue(JobCommand[QueueFacts]):
+    """Read how long the queue is, and how old."""
 
 
 @dataclass(frozen=True)

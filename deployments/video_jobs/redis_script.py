@@ -1,7 +1,8 @@
 """What each command does in Redis: one Lua script, which the server runs as a whole or not at all.
 
 A job is a hash, with the columns that it has in SQLite. Sorted sets hold ids by time: all jobs and those of each owner (created),
-those that wait (created), those that are being made (end of the lease), those that have ended (end). All keys share a hash tag.
+those that wait, all and those of each owner (created), those that are being made (end of the lease), those that have ended (end).
+All keys share a hash tag.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ end
 _COMMON: Final = """
 local function leave(id)
   redis.call('ZREM', P .. 'queued', id)
+  redis.call('ZREM', P .. 'queued:' .. get(id, 'owner'), id)
   redis.call('ZREM', P .. 'leases', id)
   redis.call('ZREM', P .. 'ended', id)
 end
@@ -46,10 +48,16 @@ local function finish(id, state)
   redis.call('ZADD', P .. 'ended', s(now), id)
   announce(id, state)
 end
+local function wait(id, since)
+  local owner = get(id, 'owner')
+  redis.call('ZADD', P .. 'queued', since, id)
+  redis.call('ZADD', P .. 'queued:' .. owner, since, id)
+  redis.call('SADD', P .. 'waiting_owners', owner)
+end
 local function queue(id, not_before)
   leave(id)
   set(id, 'state', 'queued', 'not_before', s(not_before), 'done', '0', 'total', '0')
-  redis.call('ZADD', P .. 'queued', get(id, 'created_at'), id)
+  wait(id, get(id, 'created_at'))
 end
 local function forget(id)
   local owner, k = get(id, 'owner'), get(id, 'idempotency_key')
@@ -87,7 +95,8 @@ function ops.add()
     set(a.id, 'idempotency_key', a.key)
     redis.call('HSET', P .. 'keys', k, a.id)
   end
-  for _, name in ipairs({{'all', 'of:' .. a.owner, 'queued'}}) do redis.call('ZADD', P .. name, s(now), a.id) end
+  for _, name in ipairs({{'all', 'of:' .. a.owner}}) do redis.call('ZADD', P .. name, s(now), a.id) end
+  wait(a.id, s(now))
   return {{job = read(a.id), created = true}}
 end
 function ops.retry()
@@ -101,6 +110,26 @@ function ops.retry()
 end
 """
 _WORK: Final = f"""
+local function next_waiting()
+  local busy, found, least, since = {{}}, nil, nil, nil
+  for _, id in ipairs(redis.call('ZRANGE', P .. 'leases', 0, -1)) do
+    local owner = get(id, 'owner')
+    busy[owner] = (busy[owner] or 0) + 1
+  end
+  for _, owner in ipairs(redis.call('SMEMBERS', P .. 'waiting_owners')) do
+    local ids, count = redis.call('ZRANGE', P .. 'queued:' .. owner, 0, -1, 'WITHSCORES'), busy[owner] or 0
+    if #ids == 0 then redis.call('SREM', P .. 'waiting_owners', owner) end
+    for i = 1, #ids, 2 do
+      if number(ids[i], 'not_before') <= now then
+        local at = tonumber(ids[i + 1])
+        local sooner = found and count == least and (at < since or (at == since and ids[i] < found))
+        if not found or count < least or sooner then found, least, since = ids[i], count, at end
+        break
+      end
+    end
+  end
+  return found
+end
 function ops.claim()
   local found, since, lost
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'leases', '-inf', s(now))) do
@@ -112,14 +141,7 @@ function ops.claim()
       if not found or at < since or (at == since and id < found) then found, since, lost = id, at, 1 end
     end
   end
-  if not found then
-    for _, id in ipairs(redis.call('ZRANGE', P .. 'queued', 0, -1)) do
-      if number(id, 'not_before') <= now then
-        found, lost = id, 0
-        break
-      end
-    end
-  end
+  if not found then found, lost = next_waiting(), 0 end
   if not found then return {{}} end
   leave(found)
   redis.call('ZADD', P .. 'leases', s(now + a.lease_s), found)
@@ -158,6 +180,13 @@ function ops.finish()
     queue(a.id, now)
   end
   return {{standing = 'held'}}
+end
+function ops.queue()
+  local oldest = redis.call('ZRANGE', P .. 'queued', 0, 0, 'WITHSCORES')[2]
+  return {{
+    waiting = redis.call('ZCARD', P .. 'queued'), waiting_s = oldest and math.max(0, now - tonumber(oldest)) or 0,
+    running = redis.call('ZCARD', P .. 'leases'), messages = redis.call('ZCARD', P .. 'messages'),
+  }}
 end
 function ops.ready()
   local count = redis.call('ZCOUNT', P .. 'leases', '-inf', s(now))

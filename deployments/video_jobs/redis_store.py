@@ -26,6 +26,8 @@ from deployments.video_jobs.commands import (
     JobPage,
     ListJobs,
     PurgeJobs,
+    QueueFacts,
+    ReadQueue,
     RetryJob,
     Standing,
 )
@@ -123,6 +125,8 @@ class RedisJobStore:
                 return {JobState(state): number for state, number in (counts or {}).items()}
             case CountReady():
                 return int(self._run("ready", command)["count"])
+            case ReadQueue():
+                return QueueFacts(**self._run("queue", command))
             case PurgeJobs():
                 found = self._run("purge", command, keep_s=command.keep_s, uploads=command.uploads)
                 return tuple(found["spare"] or ())

@@ -10,7 +10,6 @@ from deployments.video_jobs.commands import (
     AddJob,
     BeatJob,
     CancelJob,
-    ClaimJob,
     CountJobs,
     DeleteJob,
     Failed,
@@ -25,7 +24,6 @@ from deployments.video_jobs.commands import (
 from deployments.video_jobs.errors import VideoNotFoundError
 from deployments.video_jobs.job import ENDED, JobResult, JobState, VideoJob
 from deployments.video_jobs.refusals import (
-    LOST,
     bad_cursor,
     cannot_cancel,
     cannot_retry,
@@ -34,7 +32,7 @@ from deployments.video_jobs.refusals import (
     other_request,
 )
 from deployments.video_jobs.rows import as_text, job_of
-from deployments.video_jobs.store import KEY_S, MOST_FAILURES, MOST_LOST, RETRY_PAUSE_S
+from deployments.video_jobs.store import KEY_S, MOST_FAILURES, RETRY_PAUSE_S
 
 _NEWEST: Final = """
     SELECT * FROM placed
@@ -103,38 +101,6 @@ def _same_key(database: sqlite3.Connection, command: AddJob, now: float) -> Vide
     if row["fingerprint"] != command.fingerprint:
         raise other_request()
     return read(database, row["id"])
-
-
-def claim(database: sqlite3.Connection, command: ClaimJob, now: float) -> VideoJob | None:
-    """Begin an attempt; jobs that were lost too often fail on the way."""
-    database.execute(
-        """
-        UPDATE jobs SET state = 'failed', ended_at = :now, lease_until = NULL, failure = :failure
-        WHERE state = 'running' AND lease_until <= :now AND lost >= :most
-        """,
-        {"now": now, "failure": as_text(LOST), "most": MOST_LOST},
-    )
-    found = (
-        database.execute(
-            "SELECT id, 1 FROM jobs WHERE state = 'running' AND lease_until <= ? ORDER BY created_at, id LIMIT 1",
-            (now,),
-        ).fetchone()
-        or database.execute(
-            "SELECT id, 0 FROM jobs WHERE state = 'queued' AND not_before <= ? ORDER BY created_at, id LIMIT 1", (now,)
-        ).fetchone()
-    )
-    if found is None:
-        return None
-    job_id, lost = found
-    database.execute(
-        """
-        UPDATE jobs SET state = 'running', attempt = attempt + 1, lost = lost + :lost, lease_until = :until,
-            worker = :worker, started_at = COALESCE(started_at, :now), done = 0, total = 0
-        WHERE id = :id
-        """,
-        {"lost": lost, "until": now + command.lease_s, "worker": command.worker, "now": now, "id": job_id},
-    )
-    return read(database, job_id)
 
 
 def beat(database: sqlite3.Connection, command: BeatJob, now: float) -> Standing:
@@ -259,18 +225,6 @@ def count(database: sqlite3.Connection, command: CountJobs) -> dict[JobState, in
         {"owner": command.owner},
     )
     return {JobState(state): number for state, number in rows}
-
-
-def count_ready(database: sqlite3.Connection, now: float) -> int:
-    """Count the jobs that wait, and those whose lease ran out."""
-    [number] = database.execute(
-        """
-        SELECT COUNT(*) FROM jobs
-        WHERE (state = 'queued' AND not_before <= :now) OR (state = 'running' AND lease_until <= :now)
-        """,
-        {"now": now},
-    ).fetchone()
-    return int(number)
 
 
 def purge(database: sqlite3.Connection, command: PurgeJobs, now: float) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from deployments.host.command import Answer
 from deployments.video_jobs import sqlite_operations as operations
+from deployments.video_jobs import sqlite_queue as queue
 from deployments.video_jobs import sqlite_webhooks as webhooks
 from deployments.video_jobs.commands import (
     AddJob,
@@ -26,6 +27,7 @@ from deployments.video_jobs.commands import (
     JobCommand,
     ListJobs,
     PurgeJobs,
+    ReadQueue,
     RetryJob,
 )
 from deployments.video_jobs.errors import JobStoreError
@@ -35,7 +37,7 @@ from kernels.errors import InvalidInputError, first_line
 
 BUSY_S: Final = 10.0
 """Seconds to wait for another process's transaction."""
-_READS: Final = (GetJob, ListJobs, CountJobs, CountReady, ListMessages)
+_READS: Final = (GetJob, ListJobs, CountJobs, CountReady, ReadQueue, ListMessages)
 _UNSYNCED: Final = (ClaimJob, BeatJob, ClaimMessages)
 """Writes that a loss of power may take back: the lease of such an attempt runs out, and another attempt follows."""
 
@@ -84,7 +86,7 @@ class SqliteJobStore:
             case AddJob():
                 return operations.add(database, command, now)
             case ClaimJob():
-                return operations.claim(database, command, now)
+                return queue.claim(database, command, now)
             case BeatJob():
                 return operations.beat(database, command, now)
             case FinishJob():
@@ -96,7 +98,9 @@ class SqliteJobStore:
             case CountJobs():
                 return operations.count(database, command)
             case CountReady():
-                return operations.count_ready(database, now)
+                return queue.count_ready(database, now)
+            case ReadQueue():
+                return queue.facts(database, now)
             case CancelJob():
                 return operations.cancel(database, command, now)
             case RetryJob():

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from deployments.graph.calls import Distribution, StageStats
 from deployments.host.jobs import HostStats
+from deployments.video_jobs.commands import QueueFacts
 
 LATENCY_BOUNDARIES_MS: Final = (
     5.0,
@@ -123,9 +124,10 @@ class HttpMetrics:
 class _Snapshot(Collector):
     """Counters of the graph as one scrape shows them."""
 
-    def __init__(self, hosts: Iterable[HostStats], stages: Iterable[StageStats]) -> None:
+    def __init__(self, hosts: Iterable[HostStats], stages: Iterable[StageStats], queue: QueueFacts | None) -> None:
         self._hosts = list(hosts)
         self._stages = list(stages)
+        self._queue = queue
 
     def collect(self) -> Iterable[Metric]:
         """Give prometheus_client the metrics as they are now."""
@@ -159,7 +161,15 @@ class _Snapshot(Collector):
             queue.add_metric(key, one.queued)
             for reason, count in one.dropped.items():
                 dropped.add_metric((*key, reason), count)
-        return (jobs, active, retries, calls, batches, frames, queue, dropped, sizes, waits, runs)
+        return (jobs, active, retries, calls, batches, frames, queue, dropped, sizes, waits, runs, *self._videos())
+
+    def _videos(self) -> Iterable[Metric]:
+        if (queue := self._queue) is None:  # the store of videos is away
+            return
+        yield GaugeMetricFamily("liveanchor_videos_waiting", "Videos that wait to be made.", value=queue.waiting)
+        yield GaugeMetricFamily("liveanchor_videos_waiting_s", "Age of the oldest of them.", value=queue.waiting_s)
+        yield GaugeMetricFamily("liveanchor_videos_running", "Videos that are being made.", value=queue.running)
+        yield GaugeMetricFamily("liveanchor_messages_waiting", "Messages not delivered yet.", value=queue.messages)
 
 
 def _buckets(found: Distribution) -> list[tuple[str, float]]:
@@ -168,8 +178,10 @@ def _buckets(found: Distribution) -> list[tuple[str, float]]:
     return [(end, float(count)) for end, count in zip(ends, accumulate(found.counts), strict=True)]
 
 
-def exposition(metrics: HttpMetrics, hosts: Iterable[HostStats], stages: Iterable[StageStats]) -> bytes:
-    """Prometheus text: this process's counts, and the graph's."""
+def exposition(
+    metrics: HttpMetrics, hosts: Iterable[HostStats], stages: Iterable[StageStats], queue: QueueFacts | None
+) -> bytes:
+    """Prometheus text: this process's counts, the graph's, and those of the store of videos, None where it is away."""
     graph = CollectorRegistry()
-    graph.register(_Snapshot(hosts, stages))
+    graph.register(_Snapshot(hosts, stages, queue))
     return generate_latest(metrics.registry) + generate_latest(graph)

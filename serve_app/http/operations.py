@@ -8,6 +8,8 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from deployments.video_jobs.commands import ReadQueue
+from deployments.video_jobs.errors import JobStoreError
 from serve_app.http.metrics import exposition
 from serve_app.http.openapi import problems
 from serve_app.http.problems.kinds import KINDS, TYPE_PREFIX, ProblemKind
@@ -82,10 +84,17 @@ def operations_routes(services: Services) -> APIRouter:
         responses={200: {"description": "Prometheus text.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
     )
     async def metrics() -> Response:
-        """Counts of this ingress replica and of every replica of the graph. Ray's own exporter has them too, and histograms."""
+        """Counts of this ingress replica, of every replica of the graph, and of videos that wait.
+
+        Ray's own exporter has them too, but for those of videos, and histograms.
+        """
         hosts = await services.host.host_stats()
         stages = await services.host.stage_stats()
-        return Response(exposition(services.metrics, hosts, stages), media_type=PROMETHEUS)
+        try:
+            queue = await services.jobs.handle(ReadQueue())
+        except JobStoreError:
+            queue = None
+        return Response(exposition(services.metrics, hosts, stages, queue), media_type=PROMETHEUS)
 
     @router.head("/problems", include_in_schema=False)
     @router.get("/problems", summary="What all kinds of problems mean")

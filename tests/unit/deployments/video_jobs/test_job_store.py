@@ -27,6 +27,8 @@ from deployments.video_jobs.commands import (
     ListJobs,
     Outcome,
     PurgeJobs,
+    QueueFacts,
+    ReadQueue,
     RetryJob,
     Standing,
 )
@@ -170,6 +172,34 @@ def test_the_longest_waiting_comes_first_and_lost_jobs_before_it(store: JobStore
     assert store.handle(GetJob("video_3", None)).place == 3
     clock.now += LEASE_S
     assert [claim(store).job_id for _ in range(4)] == ["video_0", "video_1", "video_2", "video_3"]
+
+
+def test_an_owner_with_many_jobs_does_not_keep_others_waiting(store: JobStore, clock: ManualClock) -> None:
+    for number in range(4):
+        add(store, f"video_a{number}", "anna")
+        clock.now += 1
+    add(store, "video_b0", "berta")
+    add(store, "video_b1", "berta")
+    claimed = [claim(store) for _ in range(5)]
+    assert [job.job_id[6:] for job in claimed] == ["a0", "b0", "a1", "b1", "a2"], "in turn, then what is left"
+    finish(store, claimed[1], Failed(OURS, again=True))  # it waits ten seconds, and nobody waits for it
+    clock.now += 0.5
+    assert claim(store).job_id == "video_a3" and store.handle(ClaimJob("w", LEASE_S)) is None
+    clock.now += RETRY_PAUSE_S
+    assert claim(store).job_id == "video_b0"
+
+
+def test_length_and_age_of_the_queue(store: JobStore, clock: ManualClock) -> None:
+    assert store.handle(ReadQueue()) == QueueFacts(0, 0.0, 0, 0)
+    add(store, "video_1", spec=replace(SPEC, webhook_url="https://example.com/"))
+    clock.now += 7.5
+    add(store, "video_2")
+    clock.now += 1
+    assert store.handle(ReadQueue()) == QueueFacts(2, 8.5, 0, 0)
+    finish(store, claim(store), RESULT)
+    assert store.handle(ReadQueue()) == QueueFacts(1, 1.0, 0, 1)
+    claim(store)
+    assert store.handle(ReadQueue()) == QueueFacts(0, 0.0, 1, 1)
 
 
 def test_one_key_makes_one_job_of_its_owner(store: JobStore, clock: ManualClock) -> None:

@@ -239,6 +239,7 @@ def test_metrics_count_what_happened(tmp_path: Path) -> None:
     assert 'liveanchor_http_requests_total{method="GET",route="unknown",status="404"} 1.0' in text
     assert 'liveanchor_http_problems_total{code="invalid_input"} 1.0' in text
     assert "liveanchor_http_jobs_active 0.0" in text
+    assert "liveanchor_videos_waiting 0.0" in text and "liveanchor_videos_waiting_s 0.0" in text
     assert 'liveanchor_jobs_ended_total{outcome="finished",replica="host-1"} 1.0' in text
     assert 'liveanchor_stage_frames_total{replica="r-1",stage="renderer"} 24.0' in text
     assert 'liveanchor_stage_dropped_total{reason="cancelled",replica="r-1",stage="renderer"} 1.0' in text
