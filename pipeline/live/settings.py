@@ -70,6 +70,14 @@ class RtcSettings(Settings):
     """Settings of the WebRTC transport: servers, addresses, ports, bit rates and viewers."""
 
     ice_servers: tuple[IceServer, ...] = Field((), description="None by default: host candidates only.")
+    turn_urls: tuple[str, ...] = Field(
+        (),
+        description="TURN servers whose credentials are made for each client, with turn_secret: turn:host:port?transport=udp.",
+    )
+    turn_secret: SecretStr = Field(
+        SecretStr(""), description="Secret shared with these servers (coturn: use-auth-secret, static-auth-secret)."
+    )
+    turn_ttl_s: int = Field(3600, ge=60, le=86_400, description="How long such credentials may begin a relay.")
     public_ip: str = Field("", description="Address that replaces our own in candidates, behind 1:1 NAT.")
     udp_port_min: int = Field(0, ge=0, le=65535, description="First UDP port for media; 0: any.")
     udp_port_max: int = Field(0, ge=0, le=65535, description="Last UDP port for media; 0: any.")
@@ -84,4 +92,11 @@ class RtcSettings(Settings):
             raise ValueError("min_kbps <= start_kbps <= max_kbps must hold")
         if (self.udp_port_min == 0) != (self.udp_port_max == 0) or self.udp_port_min > self.udp_port_max:
             raise ValueError("udp_port_min and udp_port_max are both 0 or an ascending range")
+        if bool(self.turn_urls) != bool(self.turn_secret.get_secret_value()):
+            raise ValueError("turn_urls and turn_secret come together")
         return self
+
+    @field_serializer("turn_secret", when_used="json")
+    def _whole(self, secret: SecretStr) -> str:
+        """As of `IceServer`."""
+        return secret.get_secret_value()

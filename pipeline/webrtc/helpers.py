@@ -192,10 +192,11 @@ async def candidates_from(server: HelperUrl, names: Names) -> list[Candidate]:
 
 async def _turn(server: HelperUrl, names: Names) -> dict[str, Any]:
     address = await names.address(server.host)  # of a TLS server the name is kept: its certificate holds it
+    username, password = server.login
     return {
         "turn_server": (server.host if server.tls else address, server.port),
-        "turn_username": server.username,
-        "turn_password": server.credential,
+        "turn_username": username,
+        "turn_password": password,
         "turn_ssl": server.tls,
         "turn_transport": server.transport,
     }

@@ -18,7 +18,7 @@ from kernels.errors import InvalidInputError, first_line
 ENV_PREFIX = "LIVEANCHOR_"
 NESTED = "__"
 MISSPELT = "misspelt_variable"
-SECRET_FIELDS = ("credential", "key")
+SECRET_FIELDS = ("credential", "key", "turn_secret")
 """Settings whose values are secrets; a test looks for further ones."""
 _USER_INFO = re.compile(r"://[^/@\s]*@")
 

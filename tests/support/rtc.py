@@ -159,9 +159,11 @@ class Client:
         microphone: MediaStreamTrack | None = None,
         audio_first: bool = False,
         data_first: bool = False,
+        pc: RTCPeerConnection | None = None,
     ) -> None:
         apply_patches()
-        self.pc = RTCPeerConnection(RTCConfiguration(iceServers=[], alwaysNegotiateDataChannels=data_first))
+        own = RTCConfiguration(iceServers=[], alwaysNegotiateDataChannels=data_first)
+        self.pc = pc or RTCPeerConnection(own)
         self.pictures: list[av.VideoFrame] = []
         self.sound: list[av.AudioFrame] = []
         self.times: list[float] = []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from deployments.host.live_calls import LiveOffer
 from deployments.host.live_commands import AddCandidates, End, Express, Interrupt, ReadStats
 from pipeline.live.contracts import Drive
+from pipeline.webrtc.turn_credentials import ANYBODY, servers_for
 from serve_app.access.owned_ids import is_own, owned_id
 from serve_app.http.access.access import caller_of
 from serve_app.http.access.quotas import SESSIONS
@@ -153,14 +155,15 @@ class AllStats(BaseModel):
     )
 
 
-def live_routes(services: Services, host: LiveHost) -> APIRouter:
-    """Make the routes that offer, trickle, tell statistics, interrupt and end."""
+def live_routes(services: Services, host: LiveHost, wall_clock: Callable[[], float] = time.time) -> APIRouter:
+    """Make the routes that offer, trickle, tell statistics, interrupt and end; `wall_clock` gives Unix seconds."""
     router = APIRouter(prefix="/stream/webrtc", tags=["live"])
     settings = services.settings
 
     @router.get("/ice-servers", summary="STUN and TURN servers to use")
-    async def ice_servers() -> IceServersAnswer:
-        """The list is empty unless the operator configured servers."""
+    async def ice_servers(request: Request) -> IceServersAnswer:
+        """The list is empty unless the operator configured servers. Ask before each connection: credentials may end soon."""
+        servers = servers_for(settings.rtc, wall_clock(), caller_of(request.scope).owner or ANYBODY)
         return IceServersAnswer(
             ice_servers=[
                 IceServerAnswer(
@@ -168,7 +171,7 @@ def live_routes(services: Services, host: LiveHost) -> APIRouter:
                     username=one.username or None,
                     credential=one.credential.get_secret_value() or None,
                 )
-                for one in settings.rtc.ice_servers
+                for one in servers
             ]
         )
 

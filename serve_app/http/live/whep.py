@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
@@ -9,6 +11,8 @@ from fastapi import APIRouter, Request, Response
 from deployments.host.live_commands import AddViewer, AddViewerCandidates, RemoveViewer
 from kernels.errors import InvalidInputError
 from pipeline.webrtc.ice import link_headers
+from pipeline.webrtc.turn_credentials import ANYBODY, servers_for
+from serve_app.http.access.access import caller_of
 from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.body.pieces import content_type
 from serve_app.http.live.fields import SDP, candidates_body, candidates_of, check_sdp, read_small
@@ -20,8 +24,8 @@ from serve_app.http.services import Services
 _METHODS: Final = "POST, OPTIONS"
 
 
-def whep_routes(services: Services, host: LiveHost) -> APIRouter:
-    """Make the routes that begin and end watching."""
+def whep_routes(services: Services, host: LiveHost, wall_clock: Callable[[], float] = time.time) -> APIRouter:
+    """Make the routes that begin and end watching; `wall_clock` gives Unix seconds."""
     router = APIRouter(prefix="/stream/whep", tags=["live"])
     settings = services.settings
 
@@ -53,7 +57,8 @@ def whep_routes(services: Services, host: LiveHost) -> APIRouter:
                 raise
             raise BodyMalformedError("body", error.got, error.allowed) from error  # the body is the offer
         response = Response(viewer.sdp, 201, {"Location": f"/stream/whep/{session_id}/{viewer.viewer_id}"}, SDP)
-        for link in link_headers(settings.rtc):
+        servers = servers_for(settings.rtc, wall_clock(), caller_of(request.scope).owner or ANYBODY)
+        for link in link_headers(servers):
             response.headers.append("Link", link)
         return response
 

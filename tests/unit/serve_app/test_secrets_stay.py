@@ -91,6 +91,7 @@ WRONG_SETTINGS = {
     "LIVEANCHOR_RTC__ICE_SERVERS": f'[{{"urls": ["turn:a:1"], "credential": "{HIDDEN}"',
     "LIVEANCHOR_RTC": json.dumps({"ice_servers": [{"username": "u", "credential": HIDDEN}]}),
     "LIVEANCHOR_RTC__ICE_SERVERS__0": HIDDEN,
+    "LIVEANCHOR_RTC__TURN_SECRET": HIDDEN,  # without turn_urls
 }
 
 

@@ -162,7 +162,7 @@ def test_servers_are_taken_apart() -> None:
 
 
 def test_clients_get_servers_with_secrets_and_nothing_else_shows_them() -> None:
-    links = ice.link_headers(SERVERS)
+    links = ice.link_headers(SERVERS.ice_servers)
     assert links[0] == '<stun:stun.example.org:3478>; rel="ice-server"'
     assert links[1].endswith('username="u\\"1"; credential="geheim"; credential-type="password"')
     assert (

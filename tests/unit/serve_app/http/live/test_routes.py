@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -22,6 +23,7 @@ from deployments.host.live_calls import NumberedEvent
 from deployments.host.live_errors import SessionLostError
 from kernels.errors import InvalidInputError
 from pipeline.media.pcm_reader import PcmReader
+from pipeline.webrtc.turn_credentials import turn_credentials
 from serve_app.config.settings import AppConfig
 from serve_app.http.live.events import event_stream, live_event_routes
 from serve_app.http.live.fields import MAX_SIGNALLING_BYTES
@@ -408,6 +410,20 @@ def test_clients_learn_the_ice_servers_and_other_origins_may_patch(served: Serve
         headers={"Origin": "https://news.example", "Access-Control-Request-Method": "PATCH"},
     )
     assert asked.status_code == 200 and "PATCH" in asked.headers["access-control-allow-methods"]
+
+
+def test_credentials_of_turn_servers_are_each_client_s_own_and_end(tmp_path: Path) -> None:
+    rtc = {"turn_urls": ["turn:turn.example:3478"], "turn_secret": "shared", "turn_ttl_s": 600}
+    with serving(tmp_path, rtc=rtc) as own:
+        answer = own.client.get("/stream/webrtc/ice-servers")
+        [server] = answer.json()["ice_servers"]
+        expiry, _, name = server["username"].partition(":")
+        assert name == "client" and 590 < int(expiry) - time.time() < 601
+        assert server["urls"] == rtc["turn_urls"] and answer.headers["cache-control"] == "no-store"
+        assert server["credential"] == turn_credentials("shared", int(expiry), "client").password
+        session = offer(own)
+        viewer = own.client.post(f"/stream/whep/{session}", content="v=0", headers={"Content-Type": "application/sdp"})
+        assert f'; username="{expiry[:-3]}' in viewer.headers["link"] and "shared" not in viewer.headers["link"]
 
 
 def test_pcm_reader_refuses_what_it_cannot_read() -> None:
