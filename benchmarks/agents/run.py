@@ -1,7 +1,7 @@
 """What voice agents wait for, through the Ray graph: `python -m benchmarks.agents` makes `results/cpu-2core/agents.json`.
 
 Starts a cluster and measuring clients of its own on this machine; server and clients share its cores. Text is spoken by the
-embedded voice (extra `speech`).
+embedded voice (extra `speech`); the part `whip` needs Debian's package `janus`, the part `relay` `coturn`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from typing import Any, Final
 
 import httpx
 
+from benchmarks.agents.fan_out import whip
+from benchmarks.agents.relay import relay
+from benchmarks.agents.settings import fields
 from benchmarks.core.record import BenchmarkRecord, format_table, make_record, write_records
 from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.live.rig import ClientProcess, private_graph, register_presenters, wait_until_free
@@ -22,6 +25,7 @@ from engines.weights.home import face_weights_dir
 from kernels.errors import LiveAnchorError
 from pipeline.live.deadlines import PREROLL_FRAMES
 from pipeline.types import MOTION_FPS
+from serve_app.cluster.own import free_port
 
 SUITE: Final = "agents"
 DEFAULT_OUT: Final = RESULTS_DIR / "cpu-2core" / f"{SUITE}.json"
@@ -40,16 +44,24 @@ class Rig:
         url: Address of the graph.
         avatar_id: Presenter of 512 x 512 pixels.
         count: Texts to speak.
+        front_port: Port of this machine to which the graph may publish sessions.
+        turn_port: Port of this machine at which its clients look for a TURN server.
     """
 
     run: RunInfo
     url: str
     avatar_id: str
     count: int
+    front_port: int
+    turn_port: int
 
-    def record(self, case: str, unit: str, samples: list[float], **more: Any) -> BenchmarkRecord:
-        """Make the record of one case; less is better."""
-        return make_record(self.run, suite=SUITE, case=case, unit=unit, samples=samples, higher_is_better=False, **more)
+    def record(
+        self, case: str, unit: str, samples: list[float], higher_is_better: bool = False, **more: Any
+    ) -> BenchmarkRecord:
+        """Make the record of one case."""
+        return make_record(
+            self.run, suite=SUITE, case=case, unit=unit, samples=samples, higher_is_better=higher_is_better, **more
+        )
 
 
 def text(rig: Rig) -> Iterator[BenchmarkRecord]:
@@ -79,7 +91,7 @@ def _seen(values: list[float | None]) -> list[float]:
     return found
 
 
-CASES: Final[dict[str, Callable[[Rig], Iterator[BenchmarkRecord]]]] = {"text": text}
+CASES: Final[dict[str, Callable[[Rig], Iterator[BenchmarkRecord]]]] = {"text": text, "whip": whip, "relay": relay}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -90,8 +102,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=TEXTS, help="texts to speak")
     options = parser.parse_args(arguments)
     run, failed = describe_run("python -m benchmarks.agents"), 0
-    with private_graph() as url:
-        rig = Rig(run, url, register_presenters(url)["512x512"], options.count)
+    front_port, turn_port = free_port(), free_port()
+    with private_graph(fields(front_port, turn_port)) as url:
+        rig = Rig(run, url, register_presenters(url)["512x512"], options.count, front_port, turn_port)
         for name in options.only:
             try:
                 for record in CASES[name](rig):

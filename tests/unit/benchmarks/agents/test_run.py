@@ -34,7 +34,7 @@ def records(monkeypatch: pytest.MonkeyPatch, report: dict[str, list[float | None
 
     monkeypatch.setattr(run, "ClientProcess", Client)
     monkeypatch.setattr(run, "wait_until_free", lambda url: 0.0)
-    return list(run.text(run.Rig(describe_run("x", commit="0123abc"), "http://x", "a" * 32, 3)))
+    return list(run.text(run.Rig(describe_run("x", commit="0123abc"), "http://x", "a" * 32, 3, 1, 2)))
 
 
 def test_loud_is_above_minus_40_dbfs() -> None:
