@@ -16,7 +16,7 @@ FOLDER = ROOT / "deploy"
 FILLED = {
     "PUBLIC_IP": "203.0.113.10",
     "VALKEY_PASSWORD": "v4lkey",
-    "TURN_PASSWORD": "t0rn",
+    "TURN_SECRET": "t0rn",
     "LIVEANCHOR_TARGET": "cuda",
 }
 
@@ -57,8 +57,11 @@ def test_its_settings_are_ours(services: dict[str, Any], monkeypatch: pytest.Mon
         monkeypatch.setenv(name, value)
     config: AppConfig = load_config()
     assert config.keys.required == "always" and config.stores.jobs == "redis://:v4lkey@valkey:6379/0"
-    stun, turn = config.rtc.ice_servers
-    assert stun.urls == ("stun:203.0.113.10:3478",) and turn.credential.get_secret_value() == "t0rn"
+    (stun,), coturn = config.rtc.ice_servers, services["coturn"]["command"]
+    assert stun.urls == ("stun:203.0.113.10:3478",) and config.rtc.turn_urls[0].startswith("turn:203.0.113.10:3478")
+    assert (
+        f"--static-auth-secret={config.rtc.turn_secret.get_secret_value()}" in coturn and "--use-auth-secret" in coturn
+    )
     ports = f"{config.rtc.udp_port_min}-{config.rtc.udp_port_max}"
     assert f"{ports}:{ports}/udp" in services["liveanchor"]["ports"]
 

@@ -32,7 +32,7 @@ def test_values_are_settings_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setenv(name, value)
     config = load_config()
     assert config.keys.required == "always" and config.stores.jobs.endswith("@valkey:6379/0")
-    assert config.rtc.ice_servers[0].username == "liveanchor" and config.rtc.udp_port_min == 50000
+    assert config.rtc.turn_urls and config.rtc.turn_secret.get_secret_value() and config.rtc.udp_port_min == 50000
 
 
 def test_secrets_are_asked_for_that_exist() -> None:
@@ -42,7 +42,7 @@ def test_secrets_are_asked_for_that_exist() -> None:
             if "key: " in line and "secretKeyRef" in line:
                 assert line.rpartition("key: ")[2].rstrip("}") in secrets, line
     assert "/deploy/kubernetes/production/secrets.env" in (ROOT / ".gitignore").read_text().splitlines()
-    assert {value for name, value in secrets.items() if name.endswith("PASSWORD")} == {"CHANGE-ME"}
+    assert {value for name, value in secrets.items() if name.endswith(("PASSWORD", "SECRET"))} == {"CHANGE-ME"}
 
 
 def test_every_file_is_named_once() -> None:
