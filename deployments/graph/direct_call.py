@@ -14,6 +14,7 @@ from ray import serve
 from ray.serve._private.common import RequestMetadata
 from ray.serve._private.constants import SERVE_NAMESPACE
 from ray.serve._private.utils import generate_request_id
+from ray.serve.context import _serve_request_context
 
 from deployments.graph.errors import ReplicaGoneError
 from deployments.graph.handle_calls import translated
@@ -79,10 +80,16 @@ class DirectCall:
     def _metadata(self, method: str, streaming: bool) -> bytes:
         return pickle.dumps(
             RequestMetadata(
-                request_id=generate_request_id(),
+                request_id=_request_id(),
                 internal_request_id=generate_request_id(),
                 call_method=method,
                 app_name=self._app,
                 is_streaming=streaming,
             )
         )
+
+
+def _request_id() -> str:
+    """The id of the request that is being served, which Ray Serve's own handles hand on, too; a new one where there is none."""
+    context = _serve_request_context.get()
+    return (context.request_id if context is not None else "") or generate_request_id()

@@ -14,8 +14,9 @@ from typing import Any, Final
 import ray
 
 from deployments.host.command import Answer
+from deployments.host.counted_pool import CountedPool
 from deployments.host.live_registry import SessionRegistry
-from deployments.host.token_pool import Lease, StageReport, TokenPool
+from deployments.host.token_pool import Lease, StageReport
 from deployments.video_jobs.commands import JobCommand
 from deployments.video_jobs.sqlite_store import SqliteJobStore
 from engines.weights.home import liveanchor_home
@@ -31,8 +32,8 @@ _LOOK_S: Final = 30.0
 class _Forgettable:
     """Ends its own process when the application is gone: nothing else would."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
         self._called_at = time.monotonic()
         self._over = threading.Event()
         self._self = ray.get_runtime_context().current_actor
@@ -54,7 +55,7 @@ class _Registry(_Forgettable, SessionRegistry):
         super().beat(replica, sessions)
 
 
-class _Pool(_Forgettable, TokenPool):
+class _Pool(_Forgettable, CountedPool):
     def report(self, report: StageReport) -> None:
         self._called()
         super().report(report)
@@ -83,7 +84,7 @@ def registry_of(app: str) -> Any:
 
 def pool_of(app: str) -> Any:
     """Return the application's `TokenPool`; the first caller makes it."""
-    return _actor_of(_Pool, f"token-pool-{app}")
+    return _actor_of(_Pool, f"token-pool-{app}", None, app)
 
 
 def video_jobs_of(app: str) -> Any:
@@ -91,7 +92,7 @@ def video_jobs_of(app: str) -> Any:
     return _actor_of(_VideoJobs, f"video-jobs-{app}", ON_THE_HEAD)
 
 
-def _actor_of(kind: type, name: str, resources: dict[str, float] | None = None) -> Any:
+def _actor_of(kind: type, name: str, resources: dict[str, float] | None = None, *args: object) -> Any:
     actor: Any = ray.remote(kind)
     return actor.options(
         name=name,
@@ -101,4 +102,4 @@ def _actor_of(kind: type, name: str, resources: dict[str, float] | None = None) 
         max_restarts=-1,
         num_cpus=0,
         resources=resources,
-    ).remote()
+    ).remote(*args)

@@ -23,6 +23,7 @@ from deployments.graph.stages import GraphStages, StageHandles
 from deployments.host.app_actors import pool_of, registry_of
 from deployments.host.command import Answer
 from deployments.host.hosted_avatars import HostedAvatars
+from deployments.host.late_pictures import LatePictures
 from deployments.host.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
 from deployments.host.live_commands import LiveCommand
 from deployments.host.live_errors import NoCapacityError, SessionNotFoundError
@@ -82,6 +83,10 @@ class LiveReplica:
         self._metric_refused = metrics.Counter(
             "liveanchor_live_offers_refused", description="Offers that found no room."
         )
+        self._metric_late = metrics.Counter(
+            "liveanchor_live_pictures_late", description="Pictures of live sessions that were due and had not come."
+        )
+        self._late = LatePictures()
 
     async def ready(self) -> None:
         """Load what the first session would otherwise wait for."""
@@ -227,6 +232,8 @@ class LiveReplica:
     async def _beat(self, sessions: LiveSessions) -> None:
         """Tell the registry what is here, for as long as this process lives; a registry that starts anew learns it so."""
         while True:
+            if late := self._late.since_last(sessions.all_stats()):
+                self._metric_late.inc(late)
             try:
                 with translated(REGISTRY):
                     await self._registry().beat.remote(self._name, sessions.ids)

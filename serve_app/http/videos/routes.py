@@ -7,6 +7,7 @@ import secrets
 from dataclasses import replace
 from typing import Any, Final
 
+import structlog
 from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
@@ -18,6 +19,7 @@ from deployments.video_jobs.uploads import AUDIO, PORTRAIT
 from kernels.errors import InvalidInputError
 from serve_app.http.access.access import caller_of
 from serve_app.http.body.disconnect import until_disconnect
+from serve_app.http.context import request_id_of
 from serve_app.http.openapi import problems
 from serve_app.http.services import Services
 from serve_app.http.videos.answers import DeletedVideo, VideoAnswer, VideoList, video_answer_of
@@ -43,6 +45,7 @@ def video_routes(services: Services) -> APIRouter:
     """The routes of videos but for their content."""
     router = APIRouter(prefix="/v1/videos", tags=["videos"])
     settings, jobs = services.settings, services.jobs
+    log = structlog.get_logger("liveanchor.http")
 
     def answer(job: VideoJob, status: int = 200, **headers: str) -> Response:
         shown = video_answer_of(job, settings.family).model_dump(mode="json")
@@ -78,6 +81,7 @@ def video_routes(services: Services) -> APIRouter:
                 job = await until_disconnect(request.receive, services.fetched(form.job, hold))
                 form = replace(form, job=job)
             added = await _added(services, form, caller.owner, key)
+        log.info("video_accepted", request_id=request_id_of(request.scope), job_id=added.job.job_id, new=added.created)
         await jobs.wake()
         headers = {"Location": f"/v1/videos/{added.job.job_id}"} | ({} if added.created else {REPLAYED: "true"})
         return answer(added.job, 202, **headers)

@@ -70,7 +70,7 @@ def test_a_host_beats_on_whatever_the_actors_answer(
 
     registry = SimpleNamespace(beat=SimpleNamespace(remote=beat))
     monkeypatch.setattr(live_replica, "registry_of", lambda app: registry)
-    sessions: Any = SimpleNamespace(ids=[])
+    sessions: Any = SimpleNamespace(ids=[], all_stats=lambda: [])
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(replica._beat(sessions))
     assert beats == ["host", "host"]
