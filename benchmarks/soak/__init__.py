@@ -1,0 +1,1 @@
+"""Hours of mixed work with faults at random: what grows that should not."""
