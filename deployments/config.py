@@ -14,6 +14,7 @@ from engines.runtimes.choice import RuntimeKind
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.families import DEFAULT_FAMILY, family_modules
 from pipeline.live.settings import LiveSettings, RtcSettings
+from pipeline.media.signing import ProvenanceSettings
 from pipeline.publish.settings import PublishSettings
 from pipeline.voices.settings import VoiceSettings
 
@@ -127,6 +128,7 @@ class SessionHostSettings(Settings):
     limits: LimitSettings = LimitSettings()
     jobs: VideoJobSettings = VideoJobSettings()
     voices: VoiceSettings = VoiceSettings()
+    provenance: ProvenanceSettings = ProvenanceSettings()
 
 
 class DeploymentSettings(Settings):

@@ -16,7 +16,10 @@ from pipeline.families import find_family
 from pipeline.media.audio_in import DecodedAudio, decode_audio
 from pipeline.media.encoder_select import default_selector
 from pipeline.media.fragmented_mp4 import FragmentedMp4Writer
+from pipeline.media.mp4 import MemoryMp4Writer
 from pipeline.media.mp4_pieces import PiecewiseMp4Writer
+from pipeline.media.muxing import Mp4Writer
+from pipeline.media.signing import Sign
 from pipeline.session.generate import describe, video_format, write_clip
 from pipeline.stage_meter import StageMeter
 from pipeline.types import Avatar
@@ -93,6 +96,7 @@ async def run_job(
     stages: StageMeter,
     encoder: EncoderSettings,
     retries: Mapping[str, int],
+    sign: Sign | None = None,
 ) -> AsyncGenerator[JobEvent, None]:
     """Run a job.
 
@@ -101,6 +105,7 @@ async def run_job(
         stages: Stage calls of this job.
         encoder: How the file is encoded.
         retries: Calls per stage that were made again, read at the end.
+        sign: Puts a manifest into a finished file, which is then held whole until its end; streams have none. None: no manifest.
 
     Yields:
         `JobStarted`, then `JobProgress` and `JobBytes`, at the end `JobDone`. Leaving early cancels everything.
@@ -108,11 +113,14 @@ async def run_job(
     job, size_bytes = prepared.job, 0
     yield prepared.started()
     picture, voice = video_format(prepared.avatar, job.settings), prepared.audio.voice
-    writer = (
-        FragmentedMp4Writer(picture, voice, encoder)
-        if job.stream
-        else PiecewiseMp4Writer(picture, voice, encoder, prepared.started().frames)
-    )
+    frames = prepared.started().frames
+    writer: Mp4Writer
+    if job.stream:
+        writer, sign = FragmentedMp4Writer(picture, voice, encoder), None
+    elif sign is not None:
+        writer = MemoryMp4Writer(picture, voice, encoder, frames=frames)
+    else:
+        writer = PiecewiseMp4Writer(picture, voice, encoder, frames)
     events: asyncio.Queue[JobEvent | None] = asyncio.Queue()
     room = asyncio.Semaphore(PIECES_AHEAD)
 
@@ -135,6 +143,8 @@ async def run_job(
         offset = writer.front_bytes if isinstance(writer, PiecewiseMp4Writer) else 0
         async with aclosing(clip):
             async for data in clip:
+                if sign is not None and data:  # the whole file: this writer hands out nothing before
+                    data = await asyncio.to_thread(sign, data)
                 await send(data, offset)
                 offset += len(data)
         if isinstance(writer, PiecewiseMp4Writer):

@@ -35,6 +35,7 @@ from pipeline.families import find_family
 from pipeline.family import ALL_STAGES
 from pipeline.fetch.settings import FetchSettings
 from pipeline.live.settings import LiveSettings, RtcSettings
+from pipeline.media.signing import ProvenanceSettings
 from pipeline.publish.settings import PublishSettings
 from pipeline.voices.settings import VoiceSettings
 from serve_app.access.settings import KeySettings, QuotaSettings
@@ -122,6 +123,7 @@ class AppConfig(BaseSettings):
     rtc: RtcSettings = RtcSettings()
     publish: PublishSettings = PublishSettings()
     voices: VoiceSettings = VoiceSettings()
+    provenance: ProvenanceSettings = ProvenanceSettings()
     limits: LimitSettings = LimitSettings()
     stores: StoreSettings = StoreSettings()
     jobs: VideoJobSettings = VideoJobSettings()
@@ -207,6 +209,7 @@ class AppConfig(BaseSettings):
             limits=self.limits,
             jobs=self.jobs,
             voices=self.voices,
+            provenance=self.provenance,
         )
 
     def ingress(self) -> ApiSettings:

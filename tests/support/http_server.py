@@ -36,6 +36,7 @@ from pipeline.config import EncoderSettings
 from pipeline.fetch.fetcher import Resolve, system_addresses
 from pipeline.fetch.settings import FetchSettings
 from pipeline.live.settings import LiveSettings
+from pipeline.media.signing import Sign
 from pipeline.mini.registration import make_avatar, register_bytes
 from pipeline.stage_meter import StageMeter
 from pipeline.types import Avatar
@@ -139,6 +140,7 @@ class InProcessHost:
         self.is_ready = True
         self.live: Any = FakeLiveHost()
         self.voice: Voice = FakeVoice()
+        self.sign: Sign | None = None
         self.failure: Exception | None = None
         self.jobs: dict[str, JobProgress] = {}
 
@@ -151,7 +153,7 @@ class InProcessHost:
             with self.avatars.using(job.avatar_id):
                 job, cues = await with_speech(job, self.voice, self.settings)
                 prepared = await asyncio.to_thread(prepare_job, job, self.avatars.speaker, self.settings, cues)
-                events = run_job(prepared, StageMeter(self.stages), self.settings.encoder, {})
+                events = run_job(prepared, StageMeter(self.stages), self.settings.encoder, {}, self.sign)
                 async with aclosing(events):
                     async for event in events:
                         if isinstance(event, JobProgress):

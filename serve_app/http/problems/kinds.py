@@ -492,7 +492,7 @@ FAULTS: Final = frozenset(
         "hubert_mismatch", "onnxruntime_missing", "kernels_not_compiled", "runtime_refused", "engine", "engine_export",
         "engine_build", "engine_run", "engine_off", "engine_cache", "unknown_engine", "tensorrt_missing", "extra_missing", "no_gpu",
         # work that broke, or that was dropped while a caller waits for it
-        "encoder_failed", "muxing_failed", "carry_mismatch", "stage_failed", "stale_epoch",
+        "encoder_failed", "muxing_failed", "signing_failed", "carry_mismatch", "stage_failed", "stale_epoch",
     }
 )  # fmt: skip
 """Codes of failures that callers can do nothing about: they are told `internal_error`, and the log has the code."""
