@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -172,6 +173,17 @@ def test_a_drawing_thread_serves_many_orders() -> None:
     with pytest.raises(ShapeError, match="motion"):
         wrong.result(timeout=60)
     drawing.close()
+
+
+def test_pictures_are_the_same_whoever_writes_them() -> None:
+    avatar = clip_avatar()
+    alone, several = renderer_of(avatar), renderer_of(avatar)
+    rows = np.concatenate([spoken(3), silent_rows(2)])
+    with ThreadPoolExecutor(3) as copiers:
+        several._copiers = copiers
+        made, want = several.render(ask(avatar, rows)), alone.render(ask(avatar, rows))
+    np.testing.assert_array_equal(made.y_planes, want.y_planes)
+    np.testing.assert_array_equal(made.uv_planes, want.uv_planes)
 
 
 def test_a_photo_changes_its_rectangle_alone() -> None:
