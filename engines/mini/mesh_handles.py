@@ -1,9 +1,9 @@
 """From the 21 control points of `exp` to the motion of some 150 face handles, as one linear map per avatar.
 
 Every handle's displacement is `motion @ coefficients`, where `coefficients` = [1, exp (63)]: the constant column closes
-the lips of a source that smiles with an open mouth, so that exp = 0 is the neutral face; the other columns spread the
-control points over lips, jaw, cheeks and brows. Handles come in three groups: `common` ones, and the upper and the
-lower lip, which part company.
+the lips of a source that smiles with an open mouth and takes its smile back, so that exp = 0 is the neutral face; the
+other columns spread the control points over lips, jaw, cheeks and brows. Handles come in three groups: `common` ones,
+and the upper and the lower lip, which part company.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from scipy.interpolate import PchipInterpolator
 
 from engines.face import topology
 from engines.mini.control_points import CONTROL_POINTS, INDEX, Unit
+from engines.mini.easing import smoothstep
 from engines.mini.face_frame import FaceFrame, LipLines
 from engines.mini.mesh_lattice import CROP
+from engines.mini.rig import ACTION_INDEX, action_basis
 from kernels.arrays import F64
 
 COEFFICIENTS = 1 + 3 * len(CONTROL_POINTS)
@@ -27,6 +29,14 @@ JAW_TRAVEL = 0.34
 """How far the chin travels down at full jaw opening, in mouth widths."""
 UNCURL_PUCKER, UNCURL_JAW = 0.55, 0.35
 """Share of the mouth line's curvature (a smile) that a full pucker and a fully open jaw take away."""
+SMILE_WIDTH = (0.58, 0.70)
+"""Width of the mouth over the distance of the outer eye corners: not smiling at all, and at its most."""
+SMILE_BEND = (0.06, 0.12)
+"""How far the middle of closed lips lies below their corners, mouth widths, likewise."""
+MOST_SMILE = 0.8
+"""A friendly face stays one."""
+FLAT_ALREADY = 0.7
+"""Share of that which a smile that was taken back needs no longer."""
 LEAST_KNOT_ANGLE = 0.08
 UPPER_LIP_CLOSING, LOWER_LIP_CLOSING = 0.40, 0.60
 JAW_CLOSING = 0.22
@@ -68,6 +78,18 @@ def units_px(frame: FaceFrame) -> F64:
     return np.array(lengths)
 
 
+def smile_of(frame: FaceFrame, lips: LipLines) -> float:
+    """How much of the action `smile` the portrait's own mouth shows, 0 to `MOST_SMILE`.
+
+    A smile widens the mouth; where the lips touch, it also bends their line, which an open mouth may do without smiling.
+    """
+    eyes = float(np.linalg.norm(frame.points[topology.EYE_OUTER_LEFT] - frame.points[topology.EYE_OUTER_RIGHT]))
+    wide = smoothstep(*SMILE_WIDTH, np.array(frame.mouth_width / max(eyes, 1.0)))
+    middle = np.mean(np.stack(lips.at(np.linspace(-0.25, 0.25, 11))))
+    bent = smoothstep(*SMILE_BEND, np.array(middle / frame.mouth_width)) if lips.closed_source else np.zeros(())
+    return MOST_SMILE * float(np.maximum(wide, bent))
+
+
 class HandleBuilder:
     """Builds the handle groups of one face."""
 
@@ -79,6 +101,9 @@ class HandleBuilder:
         for k in range(len(CONTROL_POINTS)):
             for axis in range(3):
                 self._scalar[k, axis, 1 + 3 * k + axis] = units[k]
+        smile = action_basis()[ACTION_INDEX["smile"]].numpy().astype(np.float64)
+        self._smile = smile_of(frame, lips)
+        self._scalar[..., 0] = -self._smile * smile * units[:, None]  # exp = 0 is a neutral mouth
 
     def control(self, name: str) -> F64:
         """In-plane displacement of a control point, (2, 64)."""
@@ -195,7 +220,9 @@ class HandleBuilder:
         pucker = inwards / (2 * PUCKER_CORNER_TRAVEL * self.frame.mouth_width)
         drop = self._scalar[INDEX["chin"], 1] / (JAW_TRAVEL * self.frame.mouth_width)
         level = float(np.mean(np.stack(self.lips.at(np.linspace(-0.9, 0.9, 37)))))
-        return np.outer(level - line, UNCURL_PUCKER * pucker + UNCURL_JAW * drop)
+        flatter = (UNCURL_PUCKER * pucker + UNCURL_JAW * drop) * (1.0 - FLAT_ALREADY * self._smile)
+        flatter[0] = 0.0
+        return np.outer(level - line, flatter)
 
     def _fixed(self) -> Iterable[int]:
         jaw = topology.JAW_WEIGHTS
