@@ -39,8 +39,6 @@ from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ, Avatar, Nv12Rect
 
 CLOCK_STALL_S: Final = 0.5
 """When ticks come later than this, the media clock stood still: what was missed is not made up for."""
-DEAD_AFTER_S: Final = 30.0
-"""A session ends when a stage has failed for so long: longer than a killed replica's successor takes (18 s on an H200)."""
 LOOP_RETRY_S: Final = 2.0
 _CALL_RESERVE: Final = 1.25
 """Calls bound themselves by `stage_call_s`; one that does not is given up a little later."""
@@ -309,7 +307,7 @@ class LiveSession:
         if self._stages.waiting_s > _CALL_RESERVE * self._settings.stage_call_s:
             self._stages.failed("stalled")
             self._performer.restart()
-        if self._stages.failing_s > DEAD_AFTER_S:
+        if self._stages.failing_s > self._settings.stages_timeout_s:
             self._fail("a stage of the pipeline does not answer")
         elif (fault := self._performer.fault) is not None:
             self._fail(f"the session broke: {type(fault).__name__}")

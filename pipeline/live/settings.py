@@ -31,6 +31,12 @@ class LiveSettings(Settings):
     )
     margin_ms: int = Field(80, ge=0, le=1000, description="Time kept for computing and jitter before a frame is due.")
     stage_call_s: float = Field(2.0, gt=0, le=60, description="A stage call that takes longer counts as lost.")
+    stages_timeout_s: float = Field(
+        30.0,
+        gt=0,
+        le=3600,
+        description="A session ends when a stage has failed for so long: longer than a killed replica's successor takes to start.",
+    )
     idle_ttl_s: float = Field(300.0, gt=0, description="A session in which nobody spoke for so long ends.")
     max_duration_s: float = Field(3600.0, gt=0, description="Longest session.")
     connect_timeout_s: float = Field(20.0, gt=0, le=120, description="ICE and DTLS must be done in this time.")

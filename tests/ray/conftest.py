@@ -16,10 +16,15 @@ ROOT = Path(__file__).parents[2]
 START_S = 480.0
 PATIENCE = {
     "deadlines": {"stage_call_s": 240.0},
-    "live": {"connect_timeout_s": 120.0, "connect_grace_s": 120.0, "sessions_per_gpu": 6},
+    "live": {
+        "connect_timeout_s": 120.0,
+        "connect_grace_s": 120.0,
+        "stages_timeout_s": 240.0,
+        "sessions_per_gpu": 6,
+    },
 }
-"""Beyond what is in the file: a call waits for a replica that starts on a busy machine, and a session for its client. A claimed GPU
-has no measured cost, so the number of its tokens is named."""
+"""Beyond what is in the file: a call and a session wait for replicas that start on a busy machine, and a session for its client. A
+claimed GPU has no measured cost, so the number of its tokens is named."""
 # For the life of this process, before Ray is imported: leftover threads of Ray Serve must never start a cluster of their own after
 # the tests have ended theirs, and Ray must never write a token into the person's home.
 os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
