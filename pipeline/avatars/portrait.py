@@ -18,7 +18,7 @@ import numpy as np
 from kernels.arrays import U8
 from pipeline.avatars.colour import needs_conversion, to_srgb
 from pipeline.avatars.portrait_errors import PortraitError
-from pipeline.avatars.portrait_header import claimed_colour, claimed_size, sniff
+from pipeline.avatars.portrait_header import STUDIO_GREY, claimed_colour, claimed_size, sniff
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 _READERS: Final = {"JPEG": "JPEG", "PNG": "PNG", "WEBP": "WEBP", "AVIF": "AVIF", "HEIC": "HEIF"}
 """Kind of file -> Pillow's name of its reader."""
 ALLOWED_FORMATS: Final = "JPEG, PNG, WebP, HEIC or AVIF, or a short video (MP4, MOV, WebM)"
-STUDIO_GREY: Final = (186, 186, 186)
-"""Transparent pixels become this, sRGB."""
 ENOUGH_PX: Final = 1920
 """Longer side of the largest canvas: reducing never goes below it."""
+SCREEN_EXPONENT: Final = 2.2
+GAMMAS: Final = (0.1, 4.0)
+"""A PNG's exponent beyond these is nonsense and does not count."""
+LEAST_GAMMA: Final = 0.05
 _EXIF_ORIENTATION: Final = 0x0112
 _DECODE_ERRORS: Final = (
     OSError,
@@ -62,8 +64,8 @@ def decode_portrait(data: bytes, limits: PortraitLimits = DEFAULT_LIMITS) -> U8:
     """Decode a JPEG, PNG, WebP, HEIC or AVIF picture.
 
     EXIF rotation (or HEIF's own) is applied, an embedded colour profile is converted to sRGB (CMYK too), and so are colours that
-    are named by numbers (BT.2020, PQ, HLG, Display P3); alpha is composited over a studio grey, grey and 16-bit pictures become
-    8-bit RGB.
+    are named by numbers (BT.2020, PQ, HLG, Display P3) and a PNG's own exponent (W3C PNG, 13.13); alpha is composited over a
+    studio grey, grey and 16-bit pictures become 8-bit RGB.
 
     Args:
         data: The file.
@@ -97,8 +99,8 @@ def decode_portrait(data: bytes, limits: PortraitLimits = DEFAULT_LIMITS) -> U8:
         if kind == "JPEG" and _factor(image) > 1:
             image.draft(image.mode, (image.width // _factor(image), image.height // _factor(image)))
         image.load()  # first: reading EXIF would load too, and swallow the error
-        rgb, orientation = _to_rgb(image), _orientation(image)
         colour = claimed_colour(data) if kind in ("PNG", "HEIC", "AVIF") and not image.info.get("icc_profile") else None
+        rgb, orientation = _to_rgb(image, None if colour else _gamma_table(image)), _orientation(image)
         return _upright(to_srgb(rgb, *colour) if colour is not None and needs_conversion(*colour) else rgb, orientation)
     except _DECODE_ERRORS as error:
         raise _unreadable(kind, str(error)) from error
@@ -181,7 +183,16 @@ def _factor(image: Image.Image) -> int:
     return max(1, max(image.size) // ENOUGH_PX)
 
 
-def _to_rgb(image: Image.Image) -> U8:
+def _gamma_table(image: Image.Image) -> list[int] | None:
+    """8-bit values of a PNG's own exponent (`gAMA`) -> those of a screen; None where they are that, or where a profile counts."""
+    exponent = image.info.get("gamma")
+    if not isinstance(exponent, float) or not image.info.keys().isdisjoint(("srgb", "icc_profile")):
+        return None
+    power = 1 / (exponent * SCREEN_EXPONENT) if GAMMAS[0] <= exponent <= GAMMAS[1] else 1.0
+    return None if abs(power - 1) < LEAST_GAMMA else [round(255 * (value / 255) ** power) for value in range(256)]
+
+
+def _to_rgb(image: Image.Image, gamma: list[int] | None) -> U8:
     """8-bit sRGB pixels of a loaded picture of any mode, alpha composited."""
     from PIL import Image
 
@@ -189,7 +200,12 @@ def _to_rgb(image: Image.Image) -> U8:
         scale = 255.0 / 65535.0 if image.mode.startswith("I") else 255.0
         grey = np.asarray(image.convert("F").reduce(_factor(image)))
         eight_bit = np.clip(np.rint(grey * scale), 0, 255).astype(np.uint8)
-        return np.repeat(eight_bit[..., None], 3, axis=2)
+        eight_bit = eight_bit if gamma is None else np.array(gamma, np.uint8)[eight_bit]
+        rgb = np.repeat(eight_bit[..., None], 3, axis=2)
+        if isinstance(clear := image.info.get("transparency"), int):
+            hidden = Image.fromarray(np.asarray(image) == clear).convert("L").reduce(_factor(image))
+            rgb = np.asarray(Image.composite(Image.new("RGB", hidden.size, STUDIO_GREY), Image.fromarray(rgb), hidden))
+        return rgb
     profile = image.info.get("icc_profile")
     alpha = None
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
@@ -199,6 +215,8 @@ def _to_rgb(image: Image.Image) -> U8:
         image = image.convert("RGB")
     image = image.reduce(_factor(image))
     image = _to_srgb(image, profile) if profile else image.convert("RGB")
+    if gamma is not None:
+        image = image.point(gamma * 3)
     if alpha is not None:
         image = Image.composite(image, Image.new("RGB", image.size, STUDIO_GREY), alpha)
     return np.asarray(image)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+STUDIO_GREY: Final = (186, 186, 186)
+"""Transparent pixels become this, sRGB."""
 _PNG_MAGIC: Final = b"\x89PNG\r\n\x1a\n"
 _MAGIC: Final[tuple[tuple[bytes, str], ...]] = (
     (b"\xff\xd8\xff", "JPEG"),

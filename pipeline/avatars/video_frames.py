@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ import numpy as np
 from kernels.arrays import U8
 from pipeline.avatars.colour import needs_conversion, to_srgb
 from pipeline.avatars.portrait_errors import PortraitError
-from pipeline.avatars.portrait_header import sniff
+from pipeline.avatars.portrait_header import STUDIO_GREY, sniff
+from pipeline.media.file_ends import bytes_at, end_of_file
 
 if TYPE_CHECKING:
     import av
@@ -47,7 +49,7 @@ class ShownFrame:
 
     def rgb(self) -> U8:
         """uint8 (h, w, 3), RGB, C-contiguous, as a player shows it."""
-        pixels = _rgb(self.frame)
+        pixels = _over_grey(_rgb(self.frame), self.frame)
         if self.frame.interlaced_frame and len(pixels) >= 4:
             size = pixels.shape[1], pixels.shape[0]
             pixels = np.asarray(cv2.resize(np.ascontiguousarray(pixels[::2]), size), np.uint8)
@@ -64,14 +66,20 @@ def opened_video(stream: BinaryIO, allowed: str) -> Iterator[av.container.InputC
         allowed: What an error says would be accepted.
 
     Raises:
-        PortraitError: `portrait_unreadable` or `portrait_unsupported`, also while the caller decodes.
+        PortraitError: `portrait_unreadable` or `portrait_unsupported` (also for several videos in one file), also while the caller
+            decodes.
     """
     import av
 
     kind = sniff(stream.read(_SNIFF_BYTES))
-    stream.seek(0)
     if kind not in DEMUXERS:
         raise PortraitError("portrait_unsupported", kind, allowed, f"{kind} is not a supported video")
+    size = stream.seek(0, os.SEEK_END)
+    end = end_of_file(stream, 0, size)
+    if end is not None and sniff(bytes_at(stream, end, _SNIFF_BYTES)) in DEMUXERS:
+        got = f"several videos in one file, the second at byte {end}"
+        raise PortraitError("portrait_unsupported", got, allowed, f"the file holds {got}; send one of them")
+    stream.seek(0)
     try:
         with av.open(stream, mode="r", format=DEMUXERS[kind], metadata_errors="ignore") as container:
             if not any(not _is_cover(stream) for stream in container.streams.video):
@@ -168,6 +176,15 @@ def _rgb(frame: av.VideoFrame) -> U8:
         dst_color_range=ColorRange.JPEG,
     )
     return to_srgb(np.asarray(pixels, np.uint16), primaries, transfer) if other else np.asarray(pixels, np.uint8)
+
+
+def _over_grey(pixels: U8, frame: av.VideoFrame) -> U8:
+    """What is transparent becomes the grey that it becomes in a still."""
+    if not any(component.is_alpha for component in frame.format.components):
+        return pixels
+    alpha = frame.to_ndarray(format="rgba")[..., 3:].astype(np.float32) / np.float32(255)
+    grey = np.asarray(STUDIO_GREY, np.float32)
+    return np.asarray(np.rint(grey + (pixels.astype(np.float32) - grey) * alpha), np.uint8)
 
 
 def _square(pixels: U8, aspect: Fraction) -> U8:

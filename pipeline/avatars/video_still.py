@@ -126,8 +126,9 @@ def _sharpness(rgb: U8, points: F32) -> float:
 def _sampled_frames(video: Path | bytes) -> Iterator[tuple[float, U8]]:
     """(time in seconds, upright RGB) of about five frames a second."""
     with open_file(video, MAX_VIDEO_BYTES, _ALLOWED) as stream, opened_video(stream, _ALLOWED) as container:
-        if container.duration is not None and container.duration / 1e6 > MAX_VIDEO_S + 0.5:
-            raise _too_long(container.duration / 1e6)
+        length_s = ((container.duration or 0) - max(container.start_time or 0, 0)) / 1e6
+        if length_s > MAX_VIDEO_S + 0.5:
+            raise _too_long(length_s)
         next_s, samples = 0.0, 0
         for time_s, frame in shown_frames(container):
             if time_s > MAX_VIDEO_S + 0.5 or samples > MAX_SAMPLES + SAMPLES_PER_S * MAX_VIDEO_S:

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
-from pipeline.avatars.portrait import STUDIO_GREY, PortraitLimits, decode_portrait
+from pipeline.avatars.portrait import PortraitLimits, decode_portrait
 from pipeline.avatars.portrait_errors import PortraitError
-from pipeline.avatars.portrait_header import claimed_size, sniff
+from pipeline.avatars.portrait_header import STUDIO_GREY, claimed_size, sniff
 
 
 def _scene(width: int = 160, height: int = 200) -> Image.Image:
@@ -45,9 +45,9 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def _png_claiming(width: int, height: int, data: bytes = b"", depth: int = 8) -> bytes:
+def _png_claiming(width: int, height: int, data: bytes = b"", depth: int = 8, colour: int = 2) -> bytes:
     """A PNG whose header claims any size, whatever the data holds."""
-    head = struct.pack(">IIBBBBB", width, height, depth, 2, 0, 0, 0)
+    head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
     body = _png_chunk(b"IHDR", head) + _png_chunk(b"IDAT", zlib.compress(data)) + _png_chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + body
 
@@ -204,6 +204,36 @@ def test_sixteen_bit_grey_keeps_its_range() -> None:
     ramp = np.tile(np.linspace(0, 65535, 256).astype(np.uint16), (160, 1))
     rgb = decode_portrait(_encode(Image.fromarray(ramp), "PNG"))
     assert np.abs(rgb[5, :, 1].astype(int) - np.arange(256)).max() <= 1
+
+
+def test_a_transparent_value_of_sixteen_bit_grey() -> None:
+    rows = np.full((160, 160), 20_000, ">u2")
+    rows[:80] = 50_000
+    data = _png_claiming(160, 160, b"".join(b"\0" + row.tobytes() for row in rows), depth=16, colour=0)
+    assert tuple(decode_portrait(data)[20, 80]) == (195, 195, 195)
+    clear = b"tRNS" + struct.pack(">H", 50_000)
+    rgb = decode_portrait(_with_chunk(data, clear))
+    assert tuple(rgb[20, 80]) == STUDIO_GREY and tuple(rgb[140, 80]) == (78, 78, 78)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA"])
+@pytest.mark.parametrize(("gamma", "seen"), [(100_000, 186), (55_556, 145), (45_455, 128), (5, 128), (10**9, 128)])
+def test_a_png_s_own_exponent_is_a_screen_s(mode: str, gamma: int, seen: int) -> None:
+    """0.5 of linear light is 186 of 255 on a screen; an exponent that no picture has does not count."""
+    data = _with_chunk(_encode(Image.new(mode, (160, 160), "#808080"), "PNG"), b"gAMA" + struct.pack(">I", gamma))
+    assert np.abs(decode_portrait(data)[80, 80].astype(int) - seen).max() <= 1
+
+
+def test_an_exponent_beside_a_profile_does_not_count() -> None:
+    grey = _encode(Image.new("RGB", (160, 160), "#808080"), "PNG")
+    for other in (b"sRGB\0", b"cICP" + bytes((1, 13, 0, 1))):
+        data = _with_chunk(_with_chunk(grey, b"gAMA" + struct.pack(">I", 100_000)), other)
+        assert tuple(decode_portrait(data)[80, 80]) == (128, 128, 128)
+
+
+def _with_chunk(png: bytes, chunk: bytes) -> bytes:
+    """A PNG with one more chunk behind its header, given as name and content."""
+    return png[:33] + struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) + png[33:]
 
 
 def test_sixteen_bit_rgb() -> None:

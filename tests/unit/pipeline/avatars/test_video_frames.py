@@ -11,7 +11,9 @@ from av.video.reformatter import ColorRange, Colorspace
 
 from pipeline.avatars.colour import converted, needs_conversion, to_srgb
 from pipeline.avatars.portrait_errors import PortraitError
+from pipeline.avatars.portrait_header import STUDIO_GREY
 from pipeline.avatars.video_frames import MAX_FRAME_PIXELS, opened_video, shown_frames
+from pipeline.avatars.video_still import _sampled_frames
 
 SKIN = (202, 163, 154)
 
@@ -271,6 +273,40 @@ def test_ordinary_colours_are_left_alone(primaries, transfer):
     pixels = scene()
     assert np.array_equal(to_srgb(pixels, primaries, transfer), pixels)
     assert np.array_equal(to_srgb(pixels.astype(np.uint16) * 257, primaries, transfer), pixels)
+
+
+@pytest.mark.parametrize(
+    "container,codec,pix_fmt",
+    [("mov", "png", "rgba"), ("mov", "prores_ks", "yuva444p10le"), ("matroska", "ffv1", "yuva420p")],
+)
+def test_what_is_transparent_is_the_grey_of_stills(container, codec, pix_fmt):
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format=container) as output:
+        stream = output.add_stream(codec, rate=25, width=128, height=96, pix_fmt=pix_fmt)
+        pixels = np.concatenate([scene(), np.full((96, 128, 1), 255, np.uint8)], axis=2)
+        pixels[:, :64, 3] = 0
+        for number in range(2):
+            frame = av.VideoFrame.from_ndarray(pixels, format="rgba").reformat(format=pix_fmt)
+            frame.pts, frame.time_base = number, Fraction(1, 25)
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+    rgb = shown(buffer.getvalue())[0][1].astype(int)
+    assert np.abs(rgb[24, 32] - STUDIO_GREY).max() <= 2 and np.abs(rgb[24, 96] - (40, 180, 60)).max() <= 12
+
+
+@pytest.mark.parametrize("container", ["mp4", "matroska", "webm"])
+def test_a_second_video_in_one_file_is_refused_in_words(container):
+    codec = "libvpx-vp9" if container == "webm" else "libx264"
+    one = clip(scene(), container, codec)
+    with pytest.raises(PortraitError, match=f"several videos in one file, the second at byte {len(one)}"):
+        shown(one + clip(scene(), "mp4"))
+    assert len(shown(one + bytes(500))) == len(shown(one + b"trailer of a camera")) == 3
+
+
+def test_a_clip_whose_clock_begins_at_an_hour_is_as_long_as_it_is():
+    for container in ("mp4", "matroska"):
+        times = [time_s for time_s, _ in _sampled_frames(clip(scene(), container, times=range(90_000, 90_010)))]
+        assert len(times) == 2 and times[0] == 0.0 and 0.19 < times[1] < 0.25
 
 
 def test_times_never_fall_and_wild_clocks_go_on():
