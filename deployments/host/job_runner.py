@@ -12,7 +12,7 @@ import structlog
 from ray.exceptions import RayError
 from ray.serve.exceptions import RayServeException
 
-from deployments.video_jobs.commands import CountReady, PurgeJobs
+from deployments.video_jobs.commands import CountReady, FindFailed, PurgeJobs
 from deployments.video_jobs.settings import VideoJobSettings
 from deployments.video_jobs.store import Jobs
 from deployments.video_jobs.uploads import JobUploads
@@ -112,6 +112,16 @@ class JobRunner:
             self._log.warning("job_not_made", reason=first_line(error, named=True))
 
     async def _tidy(self) -> None:
-        there = await asyncio.to_thread(self._uploads.older_than, UPLOAD_AGE_S)
-        for job_id in await self._jobs.handle(PurgeJobs(self._settings.remember_s, there)):
+        there = await asyncio.to_thread(self._uploads.there)
+        old = tuple(job_id for job_id, one in there.items() if one.age_s > UPLOAD_AGE_S)
+        spare = await self._jobs.handle(PurgeJobs(self._settings.remember_s, old))
+        kept = {job_id: one for job_id, one in there.items() if job_id not in spare}
+        failed = await self._jobs.handle(FindFailed(tuple(kept)))
+        left = sum(kept[job_id].size_bytes for job_id in failed)
+        for job_id in failed:
+            if left <= self._settings.max_kept_upload_bytes:
+                break
+            left -= kept[job_id].size_bytes
+            spare = (*spare, job_id)
+        for job_id in spare:
             await asyncio.to_thread(self._uploads.remove, job_id)

@@ -243,3 +243,14 @@ class PurgeJobs(JobCommand[tuple[str, ...]]):
 
     keep_s: float
     uploads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FindFailed(JobCommand[tuple[str, ...]]):
+    """Tell which jobs have failed or were cancelled, those that ended first first.
+
+    Attributes:
+        among: Ids of jobs.
+    """
+
+    among: tuple[str, ...]

@@ -235,6 +235,18 @@ function ops.count()
   end
   return {counts = counts}
 end
+function ops.find_failed()
+  local ids = {}
+  for _, id in ipairs(a.among) do
+    local state = get(id, 'state')
+    if state == 'failed' or state == 'cancelled' then ids[#ids + 1] = id end
+  end
+  table.sort(ids, function(x, y)
+    local first, second = number(x, 'ended_at'), number(y, 'ended_at')
+    return first < second or (first == second and x < y)
+  end)
+  return {ids = ids}
+end
 function ops.purge()
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'ended', '-inf', s(now - a.keep_s))) do
     if number(id, 'expires_at') <= now and not has_waiting_message(id) then forget(id) end

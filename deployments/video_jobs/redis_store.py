@@ -20,6 +20,7 @@ from deployments.video_jobs.commands import (
     CountReady,
     DeleteJob,
     Failed,
+    FindFailed,
     FinishJob,
     GetJob,
     JobCommand,
@@ -130,6 +131,8 @@ class RedisJobStore:
             case PurgeJobs():
                 found = self._run("purge", command, keep_s=command.keep_s, uploads=command.uploads)
                 return tuple(found["spare"] or ())
+            case FindFailed():
+                return tuple(self._run("find_failed", command, among=command.among)["ids"] or ())
             case WebhookCommand():
                 return webhooks.handle(self._run, command)
             case _:  # while the service is changed, another version may ask

@@ -26,6 +26,11 @@ class VideoJobSettings(Settings):
         le=3660 * DAY_S,
         description="Ended jobs are listed for so long, or as long as their file is kept.",
     )
+    max_kept_upload_bytes: int = Field(
+        2 * 2**30,
+        ge=0,
+        description="Uploads of failed and cancelled videos, kept for retries; above this, those that ended first go first.",
+    )
     lease_s: float = Field(
         30.0, gt=0, le=3600, description="A job whose host is silent for so long is begun again elsewhere."
     )

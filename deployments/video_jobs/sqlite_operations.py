@@ -13,6 +13,7 @@ from deployments.video_jobs.commands import (
     CountJobs,
     DeleteJob,
     Failed,
+    FindFailed,
     FinishJob,
     JobPage,
     ListJobs,
@@ -225,6 +226,13 @@ def count(database: sqlite3.Connection, command: CountJobs) -> dict[JobState, in
         {"owner": command.owner},
     )
     return {JobState(state): number for state, number in rows}
+
+
+def find_failed(database: sqlite3.Connection, command: FindFailed) -> tuple[str, ...]:
+    """Find ended rows without a file."""
+    query = "SELECT ended_at, id FROM jobs WHERE id = ? AND state IN ('failed', 'cancelled')"
+    rows = (database.execute(query, (one,)).fetchone() for one in command.among)
+    return tuple(row["id"] for row in sorted((row for row in rows if row is not None), key=tuple))
 
 
 def purge(database: sqlite3.Connection, command: PurgeJobs, now: float) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from deployments.video_jobs.commands import (
     CountJobs,
     CountReady,
     DeleteJob,
+    FindFailed,
     FinishJob,
     GetJob,
     JobCommand,
@@ -37,7 +38,7 @@ from kernels.errors import InvalidInputError, first_line
 
 BUSY_S: Final = 10.0
 """Seconds to wait for another process's transaction."""
-_READS: Final = (GetJob, ListJobs, CountJobs, CountReady, ReadQueue, ListMessages)
+_READS: Final = (GetJob, ListJobs, CountJobs, CountReady, ReadQueue, FindFailed, ListMessages)
 _UNSYNCED: Final = (ClaimJob, BeatJob, ClaimMessages)
 """Writes that a loss of power may take back: the lease of such an attempt runs out, and another attempt follows."""
 
@@ -109,6 +110,8 @@ class SqliteJobStore:
                 return operations.delete(database, command)
             case PurgeJobs():
                 return operations.purge(database, command, now)
+            case FindFailed():
+                return operations.find_failed(database, command)
             case WebhookCommand():
                 return webhooks.handle(database, command, now)
             case _:  # while the service is changed, another version may ask

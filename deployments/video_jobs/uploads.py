@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -20,6 +21,13 @@ from kernels.errors import first_line
 AUDIO: Final = "audio"
 PORTRAIT: Final = "portrait"
 _NAME: Final = re.compile(r"(video_[0-9a-f]+)\.(audio|portrait)")
+
+
+class Upload(NamedTuple):
+    """What came with one job: its size in bytes, and the seconds since the last of it came."""
+
+    size_bytes: int
+    age_s: float
 
 
 class JobUploads:
@@ -76,22 +84,37 @@ class JobUploads:
                 except FileNotFoundError:
                     continue
 
-    def older_than(self, age_s: float) -> tuple[str, ...]:
-        """Ids of jobs whose uploads are older than so many seconds, each once.
+    def has(self, job_id: str, kind: str) -> bool:
+        """Whether a file is there.
 
         Raises:
             JobStoreError: The place does not answer.
         """
-        newest = self._wall_clock() - age_s
-        found: dict[str, None] = {}
+        with self._reaching():
+            return bool(self._fs.exists(self._path(job_id, kind)))
+
+    def there(self) -> dict[str, Upload]:
+        """What is there, by the id of its job.
+
+        Raises:
+            JobStoreError: The place does not answer.
+        """
+        found: dict[str, Upload] = {}
         with self._reaching():
             if not self._fs.exists(self._root):
-                return ()
+                return {}
+            self._fs.invalidate_cache(self._root)
             for entry in self._fs.ls(self._root, detail=True):
-                name = _NAME.fullmatch(str(entry["name"]).rpartition("/")[2])
-                if name and self._fs.modified(entry["name"]).timestamp() < newest:
-                    found[name.group(1)] = None
-        return tuple(found)
+                if not (name := _NAME.fullmatch(str(entry["name"]).rpartition("/")[2])):
+                    continue
+                before = found.get(name.group(1), Upload(0, math.inf))
+                try:
+                    age_s = self._wall_clock() - self._fs.modified(entry["name"]).timestamp()
+                except FileNotFoundError:  # it has gone meanwhile
+                    continue
+                size = before.size_bytes + int(entry["size"] or 0)
+                found[name.group(1)] = Upload(size, min(before.age_s, age_s))
+        return found
 
     def _path(self, job_id: str, kind: str) -> str:
         return f"{self._root}/{job_id}.{kind}"

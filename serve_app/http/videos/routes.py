@@ -13,8 +13,8 @@ from starlette.responses import JSONResponse
 
 from deployments.host.avatar_commands import GetAvatar
 from deployments.video_jobs.commands import Added, AddJob, CancelJob, DeleteJob, GetJob, RetryJob
-from deployments.video_jobs.errors import TooManyVideosError
-from deployments.video_jobs.job import ENDED, VideoJob
+from deployments.video_jobs.errors import TooManyVideosError, VideoStateError
+from deployments.video_jobs.job import ENDED, JobState, VideoJob
 from deployments.video_jobs.uploads import AUDIO, PORTRAIT
 from kernels.errors import InvalidInputError
 from serve_app.http.access.access import caller_of
@@ -129,8 +129,16 @@ def video_routes(services: Services) -> APIRouter:
         responses=problems("video_not_found", "video_state", 500, "jobs_unavailable"),
     )
     async def retry(video_id: str, request: Request) -> Response:
-        """From the upload that came with it, with the same seed."""
-        job = await jobs.handle(RetryJob(video_id, owner_of(request)))
+        """From the upload that came with it, with the same seed; 409 where that is not kept any more."""
+        owner = owner_of(request)
+        before = await jobs.handle(GetJob(video_id, owner))
+        failed, spec = before.state in (JobState.FAILED, JobState.CANCELLED), before.spec
+        for kind, came in ((AUDIO, not spec.prompt), (PORTRAIT, spec.has_portrait)):
+            if failed and came and not await asyncio.to_thread(services.uploads.has, video_id, kind):
+                raise VideoStateError(
+                    "id", f"a video whose {kind} is not kept any more", "a new request with the files"
+                )
+        job = await jobs.handle(RetryJob(video_id, owner))
         await jobs.wake()
         return answer(job, 202)
 

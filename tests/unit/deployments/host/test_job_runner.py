@@ -14,7 +14,7 @@ from deployments.graph.errors import NotReadyError
 from deployments.host import job_runner
 from deployments.host.command import Answer
 from deployments.host.job_runner import TIDY_S, UPLOAD_AGE_S, JobRunner
-from deployments.video_jobs.commands import AddJob, ClaimJob, CountJobs, FinishJob, JobCommand
+from deployments.video_jobs.commands import AddJob, CancelJob, ClaimJob, CountJobs, FinishJob, JobCommand
 from deployments.video_jobs.errors import JobStoreError
 from deployments.video_jobs.job import JobResult, JobSpec, JobState
 from deployments.video_jobs.settings import VideoJobSettings
@@ -162,11 +162,30 @@ def test_forgotten_uploads_go(tmp_path: Path) -> None:
     host.add(1)
     for job_id in ("video_00", "video_ff"):
         host.uploads.write(job_id, AUDIO, b"speech")
-    assert set(host.uploads.older_than(UPLOAD_AGE_S)) == {"video_00", "video_ff"}
+    assert all(one.age_s > UPLOAD_AGE_S for one in host.uploads.there().values()) and len(host.uploads.there()) == 2
 
     async def then() -> None:
         host.clock.now += TIDY_S
         host.runner.wake()
-        await until(lambda: host.uploads.older_than(UPLOAD_AGE_S) == ("video_00",))
+        await until(lambda: list(host.uploads.there()) == ["video_00"])
 
     running(host, then)
+
+
+def test_what_failed_videos_keep_is_bounded(tmp_path: Path) -> None:
+    host = Host(tmp_path, lambda: False)
+    host.runner._settings = VideoJobSettings(max_kept_upload_bytes=250)
+    host.add(5)
+    for number in (0, 2, 1, 3):  # in the order in which they end; the last one waits
+        host.uploads.write(f"video_{number:02x}", AUDIO, bytes(100))
+        host.jobs.store.handle(CancelJob(f"video_{number:02x}", None))
+    host.uploads.write("video_04", AUDIO, bytes(1000))
+    host.uploads.write("video_ff", AUDIO, bytes(1000))  # of a request that is just being taken in
+
+    async def then() -> None:
+        host.clock.now += TIDY_S
+        host.runner.wake()
+        await until(lambda: len(host.uploads.there()) == 4)
+
+    running(host, then)
+    assert set(host.uploads.there()) == {"video_01", "video_03", "video_04", "video_ff"}

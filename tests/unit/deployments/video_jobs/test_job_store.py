@@ -21,6 +21,7 @@ from deployments.video_jobs.commands import (
     CountReady,
     DeleteJob,
     Failed,
+    FindFailed,
     FinishJob,
     GetJob,
     GivenBack,
@@ -314,6 +315,19 @@ def test_old_jobs_are_forgotten_with_uploads_that_no_job_needs(store: JobStore, 
     clock.now = 9000.0
     store.handle(PurgeJobs(3600.0))
     assert store.handle(CountJobs()) == {JobState.QUEUED: 1}
+
+
+def test_failed_jobs_are_found_in_the_order_of_their_ends(store: JobStore, clock: ManualClock) -> None:
+    ids = tuple(f"video_{number}" for number in range(5))
+    for job_id in ids:
+        add(store, job_id)
+    finish(store, claim(store), RESULT)
+    for job_id in ("video_3", "video_1"):
+        clock.now += 1
+        store.handle(CancelJob(job_id, None))
+    finish(store, claim(store), Failed(THEIRS, again=False))
+    assert store.handle(FindFailed((*ids, "video_x"))) == ("video_3", "video_1", "video_2")
+    assert store.handle(FindFailed(())) == ()
 
 
 def test_of_many_that_claim_at_once_each_gets_another_job(path: Path) -> None:

@@ -153,6 +153,18 @@ def test_progress_is_seen_and_a_cancelled_video_stops(own: Served) -> None:
     assert_problem(own.client.post(f"{URL}/{video['id']}/retry"), 409, "video_state", "id")
 
 
+def test_what_is_not_kept_cannot_be_retried(own: Served, tmp_path: Path) -> None:
+    own.jobs.resting = True
+    video_id = create(own).json()["id"]
+    own.client.post(f"{URL}/{video_id}/cancel")
+    [upload] = (tmp_path / "uploads").iterdir()
+    upload.rename(tmp_path / "away")
+    found = assert_problem(own.client.post(f"{URL}/{video_id}/retry"), 409, "video_state", "id")
+    assert "audio" in found["got"] and own.client.get(f"{URL}/{video_id}").json()["state"] == "cancelled"
+    (tmp_path / "away").rename(upload)
+    assert own.client.post(f"{URL}/{video_id}/retry").status_code == 202
+
+
 def test_what_cannot_be_used_fails_with_the_answer_that_generate_gives(served: Served) -> None:
     video = ended(served, create(served, b"no sound at all").json()["id"])
     assert (video["status"], video["attempt"]) == ("failed", 1)
