@@ -7,7 +7,7 @@ OUT ?= out
 # extras of pyproject.toml; tensorrt-rtx (150 MB) lets the tests build TensorRT engines
 EXTRAS ?= serve,live,livekit,speech,onnx,gpu,dev
 
-.PHONY: help demo test nightly pipecat check format serve bench demo-weights sbom clean
+.PHONY: help demo test nightly pipecat livekit check format serve bench demo-weights sbom clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -32,7 +32,10 @@ nightly: $(READY) ## the tests that take long and say little more than their fas
 	$(BIN)/python -m pytest --nightly -m nightly
 
 pipecat: $(READY) ## the tests of the Pipecat package, in an environment of its own (800 MB more)
-	$(BIN)/python -m pytest --nightly tests/unit/integrations
+	$(BIN)/python -m pytest --nightly tests/unit/integrations/test_pipecat.py
+
+livekit: $(READY) ## the tests of the LiveKit plugin, in an environment of its own (400 MB more)
+	$(BIN)/python -m pytest --nightly tests/unit/integrations/test_livekit_plugin.py
 
 check: $(READY) ## lint, format and types
 	$(BIN)/ruff check .

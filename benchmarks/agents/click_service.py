@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -65,16 +65,19 @@ class LiveOnly:
         return []
 
 
-def click_service(folder: Path) -> FastAPI:
+def click_service(folder: Path, live_settings: Mapping[str, Any] | None = None) -> FastAPI:
     """Build the application.
 
     Args:
         folder: Where what the application keeps goes.
+        live_settings: Settings of live sessions that differ from the defaults.
     """
     avatar, nothing = grey_card(), LiveOnly()
-    live = InProcessLive(SessionHostSettings.model_validate(SESSIONS), ClickStages(), lambda _: avatar)
+    chosen = SESSIONS["live"] | dict(live_settings or {})
+    settings = SessionHostSettings.model_validate(SESSIONS | {"live": chosen})
+    live = InProcessLive(settings, ClickStages(), lambda _: avatar)
     stores = {"results": str(folder / "results"), "uploads": str(folder / "uploads")}
-    return create_api(nothing, live, ApiSettings.model_validate({"stores": stores}), jobs=nothing)
+    return create_api(nothing, live, ApiSettings.model_validate({"stores": stores, "live": chosen}), jobs=nothing)
 
 
 class _Server(uvicorn.Server):

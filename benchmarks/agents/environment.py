@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +15,13 @@ ROOT: Final = Path(__file__).parents[2]
 INSTALL_S: Final = 900.0
 
 
-def environment_python(package: str) -> Path:
+def environment_python(package: str, extras: str = "", *, with_ours: bool = False) -> Path:
     """Python of a package's environment, which is made at the first call (some minutes, pip must reach an index).
 
     Args:
         package: Folder in `integrations/`.
+        extras: Extras of the package, such as `[test]`.
+        with_ours: Whether what we have installed can be imported there, too, behind what the package needs.
 
     Raises:
         LiveAnchorError: pip did not succeed.
@@ -29,7 +32,10 @@ def environment_python(package: str) -> Path:
     if not (ready.is_file() and ready.read_text() == wanted):
         _run(sys.executable, "-m", "venv", "--clear", str(folder))
         _run(str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--constraint",
-             str(source / "constraints.txt"), "--editable", str(source))  # fmt: skip
+             str(source / "constraints.txt"), "--editable", f"{source}{extras}")  # fmt: skip
+        if with_ours:
+            (site,) = folder.glob("lib/python*/site-packages")
+            (site / "ours.pth").write_text(sysconfig.get_path("purelib"))
         ready.write_text(wanted)
     return python
 

@@ -11,6 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.require import missing
+
+try:
+    import livekit.rtc  # noqa: F401  # the rooms are made of it
+except ModuleNotFoundError:
+    missing("EXTRAS", "no livekit here (the extra livekit)")
+
+from benchmarks.agents.rooms import AGENT, FakeRoom, Listener, Rooms, access_token, rtc
 from benchmarks.live.click_stages import ClickStages, grey_card
 from benchmarks.live.stamped_scene import is_flash
 from deployments.config import SessionHostSettings
@@ -22,7 +30,6 @@ from pipeline.live.contracts import Drive
 from pipeline.livekit.errors import LiveKitMissingError, RoomUnreachableError
 from pipeline.livekit.invitation import RoomInvitation
 from pipeline.stages import Stages
-from tests.support.livekit_rooms import AGENT, FakeRoom, Listener, Rooms, access_token, rtc
 
 SETTINGS = SessionHostSettings.model_validate(
     {"encoder": {"prefer": "x264", "threads": 1}, "live": {"connect_timeout_s": 1.0}}
@@ -156,8 +163,9 @@ def test_a_cut_is_reported_with_what_was_heard_and_drops_the_rest() -> None:
         waiting = await agent.say(1.0)
         await until(lambda: listener.loud_s() > 0.8)
         assert await agent.clear() == "ok"
-        heard_s = listener.loud_s()
         await until(lambda: len(agent.told) == 2)
+        await listener.settle()
+        heard_s = listener.loud_s()
         first, second = agent.told
         assert (first["interrupted"], second) == (
             True,
@@ -166,9 +174,8 @@ def test_a_cut_is_reported_with_what_was_heard_and_drops_the_rest() -> None:
         assert first["playback_position"] == pytest.approx(heard_s, abs=0.04), "what was heard, to a picture"
         await stream.write(speech(1.0))
         await stream.aclose()
-        blocks = len(listener.blocks)
-        await until(lambda: len(listener.blocks) > blocks + 30)
-        assert listener.loud_s() <= heard_s + 0.05, "nothing old is heard any more"
+        await listener.settle()
+        assert listener.loud_s() == heard_s, "nothing old is heard any more"
         assert waiting.closed and stream.closed
         await agent.say(0.5)
         await until(lambda: len(agent.told) == 3)
@@ -186,8 +193,9 @@ def test_an_interruption_from_elsewhere_is_reported_too() -> None:
         await until(lambda: listener.loud_s() > 0.4)
         await found.handle(Interrupt("s1"))
         await until(lambda: agent.told)
+        await listener.settle()
         (told,) = agent.told
-        assert told["interrupted"] and told["playback_position"] == pytest.approx(listener.loud_s(), abs=0.08)
+        assert told["interrupted"] and told["playback_position"] == pytest.approx(listener.loud_s(), abs=0.04)
 
     in_room(body, wants_starts=False)
 

@@ -1,0 +1,3 @@
+"""Version of the plugin."""
+
+__version__ = "0.1.0"
