@@ -15,10 +15,11 @@ from deployments.host.avatar_commands import GetAvatar
 from deployments.video_jobs.commands import Added, AddJob, CancelJob, DeleteJob, GetJob, RetryJob
 from deployments.video_jobs.errors import TooManyVideosError, VideoStateError
 from deployments.video_jobs.job import ENDED, JobState, VideoJob
-from deployments.video_jobs.uploads import AUDIO, PORTRAIT
+from deployments.video_jobs.uploads import AUDIO, PORTRAIT, JobUploads
 from kernels.errors import InvalidInputError
 from serve_app.http.access.access import caller_of
 from serve_app.http.body.disconnect import until_disconnect
+from serve_app.http.capacity import Hold
 from serve_app.http.context import request_id_of
 from serve_app.http.openapi import problems
 from serve_app.http.services import Services
@@ -73,13 +74,7 @@ def video_routes(services: Services) -> APIRouter:
             with services.intake.place(caller):
                 form = await read_video_form(request, settings, hold)
             services.metrics.uploaded(hold.held)
-            if form.webhook_url:
-                services.fetcher.check(form.webhook_url, "webhook_url")
-            if form.job.avatar_id is not None:
-                await services.host.handle(GetAvatar(form.job.avatar_id, only=caller.only))
-            if form.job.audio_url or form.job.portrait_url:
-                job = await until_disconnect(request.receive, services.fetched(form.job, hold))
-                form = replace(form, job=job)
+            form = await _whole(services, request, form, hold)
             added = await _added(services, form, caller.owner, key)
         log.info("video_accepted", request_id=request_id_of(request.scope), job_id=added.job.job_id, new=added.created)
         await jobs.wake()
@@ -131,13 +126,7 @@ def video_routes(services: Services) -> APIRouter:
     async def retry(video_id: str, request: Request) -> Response:
         """From the upload that came with it, with the same seed; 409 where that is not kept any more."""
         owner = owner_of(request)
-        before = await jobs.handle(GetJob(video_id, owner))
-        failed, spec = before.state in (JobState.FAILED, JobState.CANCELLED), before.spec
-        for kind, came in ((AUDIO, not spec.prompt), (PORTRAIT, spec.has_portrait)):
-            if failed and came and not await asyncio.to_thread(services.uploads.has, video_id, kind):
-                raise VideoStateError(
-                    "id", f"a video whose {kind} is not kept any more", "a new request with the files"
-                )
+        await asyncio.to_thread(_check_kept, services.uploads, await jobs.handle(GetJob(video_id, owner)))
         job = await jobs.handle(RetryJob(video_id, owner))
         await jobs.wake()
         return answer(job, 202)
@@ -160,6 +149,26 @@ def video_routes(services: Services) -> APIRouter:
         return DeletedVideo(id=job.job_id)
 
     return router
+
+
+async def _whole(services: Services, request: Request, form: VideoForm, hold: Hold) -> VideoForm:
+    """Check what a form names, and fetch the files that it names by their addresses."""
+    if form.webhook_url:
+        services.fetcher.check(form.webhook_url, "webhook_url")
+    if form.job.avatar_id is not None:
+        await services.host.handle(GetAvatar(form.job.avatar_id, only=caller_of(request.scope).only))
+    if not form.job.audio_url and not form.job.portrait_url:
+        return form
+    return replace(form, job=await until_disconnect(request.receive, services.fetched(form.job, hold)))
+
+
+def _check_kept(uploads: JobUploads, job: VideoJob) -> None:
+    """Refuse to repeat a failed job whose files have made room for others."""
+    if job.state not in (JobState.FAILED, JobState.CANCELLED):
+        return
+    for kind, came in ((AUDIO, not job.spec.prompt), (PORTRAIT, job.spec.has_portrait)):
+        if came and not uploads.has(job.job_id, kind):
+            raise VideoStateError("id", f"a video whose {kind} is not kept any more", "a new request with the files")
 
 
 async def _added(services: Services, form: VideoForm, owner: str, key: str) -> Added:
