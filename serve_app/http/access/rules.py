@@ -30,7 +30,17 @@ class Rule(NamedTuple):
 
 
 _ANY: Final[tuple[Scope, ...]] = ("generate", "live", "avatars")
-_PAGES: Final = ("/", "/live", "/docs", "/favicon.ico", "/static/", "/openapi.json", "/problems", "/problems/")
+_PAGES: Final = (
+    "/",
+    "/live",
+    "/watch/",
+    "/docs",
+    "/favicon.ico",
+    "/static/",
+    "/openapi.json",
+    "/problems",
+    "/problems/",
+)
 _HEALTH: Final = ("/healthz", "/readyz", "/version")
 METRICS: Final = "/metrics"
 RULES: Final = (
