@@ -22,6 +22,7 @@ from deployments.host.live_commands import (
     AddViewerCandidates,
     CloseAudio,
     End,
+    Express,
     Interrupt,
     LiveCommand,
     OpenAudio,
@@ -44,6 +45,7 @@ from deployments.host.live_errors import (
 )
 from deployments.host.live_sessions import LiveSessions
 from kernels.errors import InvalidInputError
+from pipeline.expression.looks import Looks
 from pipeline.live.contracts import Drive
 from pipeline.publish.target import PublishTarget
 from pipeline.stages import Stages
@@ -304,6 +306,7 @@ def test_every_command_reaches_its_session_and_others_are_refused() -> None:
         PushAudio("s1", "t", np.zeros(160, np.float32), True), CloseAudio("s1", "t"), Interrupt("s1"), ReadStats("s1"),
         AddViewer("s1", "v=0"), RemoveViewer("s1", "v"), AddViewerCandidates("s1", "v", ()),
         Publish("s1", PublishTarget("https://ingest.example/a")), Unpublish("s1", "p"), ReadPublications("s1"),
+        Express("s1", Looks()),
     ]  # fmt: skip
     assert {type(one) for one in commands} | {Newer} == set(LiveCommand.__subclasses__())
 

@@ -6,10 +6,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from aiohttp import web
 
 from tests.support.require import missing
 
@@ -28,8 +30,9 @@ from deployments.host.live_sessions import LiveSessions
 from kernels.errors import InvalidInputError
 from pipeline.live.contracts import Drive
 from pipeline.livekit.errors import LiveKitMissingError, RoomUnreachableError
-from pipeline.livekit.invitation import RoomInvitation
+from pipeline.livekit.invitation import RoomInvitation, read_invitation
 from pipeline.stages import Stages
+from serve_app.cluster.own import free_port
 
 SETTINGS = SessionHostSettings.model_validate(
     {"encoder": {"prefer": "x264", "threads": 1}, "live": {"connect_timeout_s": 1.0}}
@@ -263,6 +266,39 @@ def test_a_room_that_cannot_be_joined_leaves_nothing(said: str, error: type[Exce
             assert getattr(caught.value, "retryable", False) is (error is RoomUnreachableError)
             assert access_token() not in str(caught.value)
             assert found.ids == [] and found.headroom.active == 0
+
+    asyncio.run(run())
+
+
+async def no(request: web.Request) -> web.Response:
+    return web.Response(status=401, text="invalid token")
+
+
+@pytest.mark.parametrize("answers, error", ((True, InvalidInputError), (False, RoomUnreachableError)))
+def test_livekit_s_own_client_says_the_same(answers: bool, error: type[Exception]) -> None:
+    async def run() -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", no)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1] if answers else free_port()
+        room = read_invitation(f"ws://127.0.0.1:{port}", access_token(), ("127.0.0.1",))
+        stages, avatar = ClickStages(), grey_card()
+
+        async def same(session_id: str) -> Stages:
+            return stages
+
+        patient = SETTINGS.model_copy(update={"live": SETTINGS.live.model_copy(update={"connect_timeout_s": 20.0})})
+        found = LiveSessions(patient, same, lambda _: avatar, stages)
+        try:
+            with pytest.raises(error) as caught:
+                await found.open(replace(offer(), room=room))
+            assert room.token not in str(caught.value) and found.ids == [] and found.headroom.active == 0
+        finally:
+            await found.close()
+            await runner.cleanup()
 
     asyncio.run(run())
 
