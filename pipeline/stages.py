@@ -103,6 +103,11 @@ class StageInfo:
     passes_rows_on: bool = False
 
     @property
+    def longest_hop_frames(self) -> int:
+        """New frames per window where windows should be as few as the family allows."""
+        return max((self.hop_frames, *self.hop_choices))
+
+    @property
     def lookahead_frames(self) -> int:
         """Whole frames after a hop that the silence gate looks at."""
         touched = -(-self.lookahead_samples // SAMPLES_PER_FRAME)

@@ -9,7 +9,7 @@ from deployments.graph.set_reports import SAMPLE_SESSIONS, start_reports
 from deployments.graph.stage_worker import StageWorker
 from deployments.logs import configure_replica_logs
 from pipeline.families import find_family
-from pipeline.stages import Carry, MotionFacts, MotionItem
+from pipeline.stages import AudioFacts, Carry, MotionFacts, MotionItem
 from pipeline.types import FeatureRows, MotionChunk
 
 Answer = tuple[MotionChunk, Carry]
@@ -30,7 +30,9 @@ class MotionDiffusionReplica:
         configure_replica_logs()
         model = settings.model
         device = take_place(model)
-        self._stage = find_family(model.family).load_motion(model.weights_dir, device, model.runtime)
+        family = find_family(model.family)
+        self._stage = family.load_motion(model.weights_dir, device, model.runtime)
+        self._longest_hop = family.info(AudioFacts(0, 0), self.facts()).longest_hop_frames
         self._stage.probe()
         self._worker: StageWorker[Item, Answer] = StageWorker(
             "motion_diffusion", self._stage.steps, lambda answer: len(answer[0].motion), settings, self._stage.probe
@@ -52,8 +54,9 @@ class MotionDiffusionReplica:
         return self._worker.stats()
 
     def _sample(self) -> int:
+        """Windows in the hops of crowded sets: only those decide how many sessions fit."""
         self._stage.probe(SAMPLE_SESSIONS)
-        return SAMPLE_SESSIONS * self._stage.hop_frames
+        return SAMPLE_SESSIONS * self._longest_hop
 
     async def check_health(self) -> None:
         """Tell Ray Serve what `StageWorker.check` finds."""

@@ -34,7 +34,7 @@ SAMPLED_AGAIN_S: Final = 0.2
 """A first call that comes just then waits for so long at most."""
 SAMPLE_AGAIN_AFTER_S: Final = (20.0, 40.0, 80.0)
 """A replica's start is measured while its neighbours on the GPU still load (on an H200 the renderer took 4.2 ms a frame then, 2.3
-later), so one that nobody has called yet is measured again after these many seconds."""
+later), so it is measured again after these many seconds, once no call is in work."""
 SAMPLE_SESSIONS: Final = 4
 """Sessions whose windows share a batch where a GPU is well used; the cost of a lone window would keep half of them out."""
 
@@ -48,7 +48,8 @@ class SetReports:
     Args:
         set_id: Ray node of the replica.
         stage: Name of the stage.
-        first_ms: Milliseconds of its thread per frame of 40 ms, measured before the first call.
+        first_ms: Milliseconds of its thread per frame of 40 ms, measured before the first call. The least that was ever measured
+            with no call in work is what the GPU itself needs: under load, others' turns on it are part of every call's time.
         on_gpu: Whether those are milliseconds of a GPU.
         doubles: Whether it draws frames above 25 per second; the renderer's.
         most: Sessions that the operator allows on a set; None for as many as fit.
@@ -68,6 +69,7 @@ class SetReports:
         self._set_id = set_id
         self._stage = stage
         self._cost = MeasuredCost(first_ms * FRAMES_PER_SECOND)
+        self._alone_ms = first_ms * FRAMES_PER_SECOND
         self._on_gpu = on_gpu
         self._doubles = doubles
         self._most = most
@@ -77,16 +79,17 @@ class SetReports:
         self._measured: tuple[float, StageStats] | None = None
         self._waits = Distribution()
 
-    def stale(self, stats: StageStats) -> bool:
-        """Whether the stage should be measured again: it has made no frame yet, and its neighbours may have been loading."""
+    def stale(self) -> bool:
+        """Whether the stage should be measured again, as soon as no call is in work: its neighbours may have been loading."""
         due = SAMPLE_AGAIN_AFTER_S[self._sampled] if self._sampled < len(SAMPLE_AGAIN_AFTER_S) else math.inf
-        return self._on_gpu and not stats.frames and self._clock() - self._began_at >= due
+        return self._on_gpu and self._clock() - self._began_at >= due
 
     def sampled_again(self, ms: float | None) -> None:
         """Take in milliseconds per frame of 40 ms that were measured again; None where a call came first."""
         self._sampled += 1
         if ms is not None:
             self._cost.guessed_again(ms * FRAMES_PER_SECOND)
+            self._alone_ms = min(self._alone_ms, ms * FRAMES_PER_SECOND)
 
     def next(self, stats: StageStats) -> StageReport:
         """The report for counters as they are now."""
@@ -102,7 +105,7 @@ class SetReports:
         wait_ms, self._waits = percentile_between(self._waits, stats.wait_ms), stats.wait_ms
         return StageReport(
             self._set_id,
-            StageCost(self._stage, self._cost.value, self._cost.value if self._on_gpu else 0.0),
+            StageCost(self._stage, self._cost.value, min(self._cost.value, self._alone_ms) if self._on_gpu else 0.0),
             wait_ms,
             frozenset(stats.warm),
             self._doubles,
@@ -190,7 +193,7 @@ async def _tell_the_pool(
     app = str(serve.get_replica_context().app_name)
     actor: Any = None
     while True:
-        if when_idle is not None and reports.stale(stats()):
+        if when_idle is not None and reports.stale():
             measuring = when_idle(lambda: ms_per_frame(sample, least_s=SAMPLED_AGAIN_S))
             [ms] = await asyncio.gather(measuring, return_exceptions=True)
             if isinstance(ms, BaseException):

@@ -24,9 +24,8 @@ class HopChoice:
     """
 
     def __init__(self, info: StageInfo, wanted: int, crowded: Callable[[], bool]) -> None:
-        choices = {info.hop_frames, *info.hop_choices}
-        self.short = wanted if wanted in choices else info.hop_frames
-        self.long = max(choices)
+        self.short = wanted if wanted in info.hop_choices else info.hop_frames
+        self.long = info.longest_hop_frames
         self._crowded = crowded
 
     def now(self) -> int:

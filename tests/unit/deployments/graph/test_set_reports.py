@@ -66,31 +66,40 @@ def test_a_stage_on_a_cpu_takes_no_gpu() -> None:
     assert (cost.thread_ms, cost.gpu_ms) == (75.0, 0.0)
 
 
-def test_a_replica_that_nobody_called_is_measured_again_once_its_neighbours_are_up() -> None:
+def test_a_replica_is_measured_again_once_its_neighbours_are_up() -> None:
     clock = ManualClock()
     found = reports(clock)
-    assert not found.stale(IDLE)
+    assert not found.stale()
     clock.now = 20.0
-    assert found.stale(IDLE)
+    assert found.stale()
     found.sampled_again(2.0)
-    assert found.next(IDLE).cost.thread_ms == 50.0 and not found.stale(IDLE)
+    assert found.next(IDLE).cost.thread_ms == 50.0 and not found.stale()
     clock.now = 40.0
-    assert found.stale(IDLE) and not found.stale(counted(frames=1, busy_ms=1.0)), (
-        "what was called is measured by its calls"
-    )
+    assert found.stale()
     found.sampled_again(None)
     clock.now = 80.0
     found.sampled_again(3.0)
-    assert found.next(IDLE).cost.thread_ms == 75.0, "the newest guess counts, also where it is more"
+    cost = found.next(IDLE).cost
+    assert cost.thread_ms == 75.0, "the newest guess counts, also where it is more"
+    assert cost.gpu_ms == 50.0, "others only make it slower: the least is what the GPU needs"
     clock.now = 1000.0
-    assert not found.stale(IDLE)
+    assert not found.stale()
+
+
+def test_under_load_a_stage_takes_its_thread_as_long_as_it_takes_and_the_gpu_as_long_as_it_did_alone() -> None:
+    clock = ManualClock()
+    found = reports(clock)
+    found.next(IDLE)
+    clock.now = MEASURED_OVER_S
+    cost = found.next(counted(frames=3000, busy_ms=15_000.0)).cost
+    assert (cost.thread_ms, cost.gpu_ms) == (125.0, 75.0)
 
 
 def test_a_stage_on_a_cpu_is_never_measured_again() -> None:
     clock = ManualClock()
     found = reports(clock, on_gpu=False)
     clock.now = 100.0
-    assert not found.stale(IDLE)
+    assert not found.stale()
 
 
 def test_once_load_was_measured_a_guess_changes_nothing() -> None:
