@@ -78,3 +78,12 @@ class LimitSettings(Settings):
     def of_portraits(self) -> PortraitLimits:
         """What a portrait picture may be."""
         return PortraitLimits(self.max_portrait_bytes, self.max_portrait_pixels)
+
+
+class ConsentSettings(Settings):
+    """Whether faces are animated only after somebody has said that this is agreed."""
+
+    needed: bool = Field(
+        False,
+        description="Presenters are registered only with a statement of consent; jobs take no portrait that was not registered.",
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from deployments.host.avatar_consents import Consent
 from deployments.host.command import Answer, Command
 from pipeline.avatars.quota import AvatarQuota
 from pipeline.avatars.store import AvatarSummary
@@ -32,6 +33,7 @@ class RegisterAvatar(AvatarCommand[AvatarSummary]):
         quota: Bounds on all presenters; None for no bounds.
         owner: Who registers it; empty where it is for everybody.
         own_quota: Bounds on the presenters of this owner; None for no bounds.
+        consent: What was agreed to, kept with the presenter; empty for nothing.
     """
 
     data: bytes
@@ -41,6 +43,7 @@ class RegisterAvatar(AvatarCommand[AvatarSummary]):
     quota: AvatarQuota | None = None
     owner: str = ""
     own_quota: AvatarQuota | None = None
+    consent: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,17 @@ class GetAvatar(AvatarCommand[AvatarSummary]):
 @dataclass(frozen=True)
 class ReadPreview(AvatarCommand[bytes]):
     """Read a JPEG of at most 512 pixels a side. Raises AvatarNotFoundError.
+
+    Attributes:
+        avatar_id: Id of the presenter.
+    """
+
+    avatar_id: str
+
+
+@dataclass(frozen=True)
+class ReadConsents(AvatarCommand[tuple[Consent, ...]]):
+    """Read what was agreed to about a presenter: the caller's own statement, all for one who sees all. Raises AvatarNotFoundError.
 
     Attributes:
         avatar_id: Id of the presenter.

@@ -14,9 +14,11 @@ from deployments.host.avatar_commands import (
     DeleteAvatar,
     GetAvatar,
     ListAvatars,
+    ReadConsents,
     ReadPreview,
     RegisterAvatar,
 )
+from deployments.host.avatar_consents import AvatarConsents
 from deployments.host.avatar_owners import AvatarOwners
 from deployments.host.avatars import Avatars, check_family
 from deployments.host.avatars_in_use import AvatarsInUse
@@ -37,6 +39,7 @@ class HostedAvatars:
         default: Makes the default avatar into the store where it is missing, and answers it; one call at a time.
         family: Family that the stages here can draw.
         owners: Whose the avatars are.
+        consents: What was agreed to about them.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class HostedAvatars:
         default: Callable[[], Avatar],
         family: str,
         owners: AvatarOwners,
+        consents: AvatarConsents,
     ) -> None:
         self._store = store
         self._in_use = in_use
@@ -54,6 +58,7 @@ class HostedAvatars:
         self._default = default
         self._family = family
         self._owned = OwnedAvatars(owners)
+        self._consents = consents
         self._making = threading.Lock()
 
     async def handle(self, command: AvatarCommand[Answer]) -> Answer:
@@ -104,6 +109,10 @@ class HostedAvatars:
             case ReadPreview():
                 self._owned.check(command.avatar_id, command.only)
                 return self._store.preview(command.avatar_id)
+            case ReadConsents(avatar_id=avatar_id):
+                self._owned.check(avatar_id, command.only)
+                self._store.used_at(avatar_id)  # raises where it is not there
+                return self._consents.of(avatar_id, command.only)
             case DeleteAvatar():
                 self._delete(command)
             case _:  # while the service is changed, another version may ask
@@ -120,12 +129,15 @@ class HostedAvatars:
         with self._making:
             avatar = self._make(command.data, command.name)
         avatar_id, owner, exists = avatar.avatar_id, command.owner, self._exists(avatar.avatar_id)
+        if command.consent:  # first: there is no moment without it
+            self._consents.keep(avatar_id, owner, command.consent)
         names = self._owned.claim(avatar_id, owner, avatar.name, command.rename, exists)
         try:
             stored = self._store.put(avatar, command.rename and names, command.temporary, command.quota)
         except LiveAnchorError:
             if not exists:
                 self._owned.unclaim(avatar_id, owner)
+                self._consents.drop(avatar_id, owner)
             raise
         return self._owned.shown(_summary(stored), owner or None)
 
@@ -143,6 +155,7 @@ class HostedAvatars:
         if goes:  # first, since without owners it would be everybody's
             self._store.delete(command.avatar_id)
         self._owned.release(command.avatar_id, None if goes else command.only)
+        self._consents.drop(command.avatar_id, None if goes else command.only)
 
     def _find(self, avatar_id: str | None) -> Avatar:
         if avatar_id:

@@ -16,6 +16,7 @@ from deployments.graph.handle_calls import answers_of_all
 from deployments.graph.stage_facts import StageFacts
 from deployments.graph.stages import StageHandles
 from deployments.host.avatar_commands import AvatarCommand, RegisterAvatar
+from deployments.host.avatar_consents import AvatarConsents
 from deployments.host.avatar_owners import AvatarOwners
 from deployments.host.avatars import default_of, open_avatar_store
 from deployments.host.avatars_in_use import AvatarsInUse
@@ -75,6 +76,7 @@ class SessionHostReplica:
             lambda: default_of(store, maker),
             family,
             AvatarOwners(settings.stores.avatars),
+            AvatarConsents(settings.stores.avatars),
         )
         voice = find_voice(settings.voices)
         self._jobs = FileJobs(self._handles, self._facts, self._avatars, voice, settings, clock)

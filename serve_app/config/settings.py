@@ -26,7 +26,7 @@ from deployments.config import (
     StageName,
     StageSettings,
 )
-from deployments.limits import LimitSettings
+from deployments.limits import ConsentSettings, LimitSettings
 from deployments.stores import StoreSettings
 from deployments.video_jobs.settings import VideoJobSettings
 from kernels.errors import InvalidInputError
@@ -125,6 +125,7 @@ class AppConfig(BaseSettings):
     voices: VoiceSettings = VoiceSettings()
     provenance: ProvenanceSettings = ProvenanceSettings()
     limits: LimitSettings = LimitSettings()
+    consent: ConsentSettings = ConsentSettings()
     stores: StoreSettings = StoreSettings()
     jobs: VideoJobSettings = VideoJobSettings()
     http: HttpSettings = HttpSettings()
@@ -220,6 +221,7 @@ class AppConfig(BaseSettings):
             rtc=self.rtc,
             publish=self.publish,
             limits=self.limits,
+            consent=self.consent,
             stores=self.stores,
             jobs=self.jobs,
             family=self.models.family,

@@ -145,6 +145,11 @@ def avatar_body() -> dict[str, Any]:
                 "description": "A portrait (JPEG, PNG, WebP, HEIC, AVIF) or a video of up to 60 s: one person, facing the camera.",
             },
             "name": {"type": "string", "maxLength": 200, "description": "For people; the file's name when left out."},
+            "consent": {
+                "type": "string",
+                "maxLength": 1024,
+                "description": "Who agreed that this face is animated, and for what; kept. The service may insist.",
+            },
         },
     }
     example = {"file": "(face.jpg)", "name": "Anna, evening news"}

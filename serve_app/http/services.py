@@ -113,7 +113,13 @@ class Services:
         return counted(self.arrivals, job_id)
 
     async def register(
-        self, caller: Caller, data: bytes, name: str, file_name: str = "", temporary: bool = False
+        self,
+        caller: Caller,
+        data: bytes,
+        name: str,
+        file_name: str = "",
+        temporary: bool = False,
+        consent: str = "",
     ) -> AvatarSummary:
         """Make a presenter, where there is room for one more; unused temporary presenters are removed to make room.
 
@@ -123,6 +129,7 @@ class Services:
             name: Name that the caller gives; a presenter that exists already takes it over.
             file_name: Name that the presenter gets where the caller gives none and it has none yet.
             temporary: Whether the presenter may expire unused; a presenter that stays already goes on staying.
+            consent: What was agreed to about the face; kept with the presenter.
 
         Raises:
             AvatarsFullError: There is no room.
@@ -131,7 +138,7 @@ class Services:
         limits = self.settings.limits
         quota = AvatarQuota(limits.max_avatars, limits.max_avatars_bytes)
         command = RegisterAvatar(
-            data, name or file_name, bool(name), temporary, quota, caller.owner, self.quotas.avatars(caller)
+            data, name or file_name, bool(name), temporary, quota, caller.owner, self.quotas.avatars(caller), consent
         )
         return await self.host.handle(command)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from deployments.limits import LimitSettings
+from deployments.limits import ConsentSettings, LimitSettings
 from deployments.stores import StoreSettings
 from deployments.video_jobs.settings import VideoJobSettings
 from pipeline.config import SessionSettings, Settings
@@ -33,6 +33,7 @@ class ApiSettings(Settings):
     rtc: RtcSettings = RtcSettings()
     publish: PublishSettings = PublishSettings()
     limits: LimitSettings = LimitSettings()
+    consent: ConsentSettings = ConsentSettings()
     stores: StoreSettings = StoreSettings()
     jobs: VideoJobSettings = VideoJobSettings()
     http: HttpSettings = HttpSettings()

@@ -22,13 +22,14 @@ from deployments.config import SessionHostSettings
 from deployments.graph.calls import Distribution, StageStats
 from deployments.graph.errors import NotReadyError
 from deployments.host.avatar_commands import AvatarCommand
+from deployments.host.avatar_consents import AvatarConsents
 from deployments.host.avatar_owners import AvatarOwners
 from deployments.host.avatars_in_use import AvatarsInUse
 from deployments.host.command import Answer
 from deployments.host.file_job import prepare_job, run_job, with_speech
 from deployments.host.hosted_avatars import HostedAvatars
 from deployments.host.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
-from deployments.limits import LimitSettings
+from deployments.limits import ConsentSettings, LimitSettings
 from deployments.stores import StoreSettings
 from deployments.video_jobs.settings import VideoJobSettings
 from pipeline.avatars.store import AvatarStore
@@ -134,6 +135,7 @@ class InProcessHost:
             lambda: self.store.get(self.default.avatar_id),
             "mini",
             AvatarOwners(str(self.store.root)),
+            AvatarConsents(str(self.store.root), wall_clock),
         )
         self.registered: list[tuple[bytes, str]] = []
         self.register: Callable[[bytes, str], Avatar] = lambda data, name: register_bytes(data, NoFaces(), name)  # type: ignore[arg-type]
@@ -235,6 +237,7 @@ def api_settings(**settings: Any) -> ApiSettings:
     groups = {
         "limits": LimitSettings, "stores": StoreSettings, "http": HttpSettings, "live": LiveSettings,
         "jobs": VideoJobSettings, "keys": KeySettings, "quotas": QuotaSettings, "fetch": FetchSettings,
+        "consent": ConsentSettings,
     }  # fmt: skip
     values: dict[str, Any] = {}
     for name, value in settings.items():

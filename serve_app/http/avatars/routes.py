@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field
 
-from deployments.host.avatar_commands import DeleteAvatar, GetAvatar, ListAvatars, ReadPreview
+from deployments.host.avatar_commands import DeleteAvatar, GetAvatar, ListAvatars, ReadConsents, ReadPreview
 from kernels.errors import InvalidInputError
 from pipeline.avatars.name import clean_name
 from pipeline.avatars.store import AvatarNotFoundError, AvatarSummary, check_avatar_id
@@ -20,12 +20,12 @@ from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import MULTIPART, FormShape, content_type, refuse_query
 from serve_app.http.files.byte_range import names_tag
-from serve_app.http.files.fields import text_field
+from serve_app.http.files.fields import CONSENT, text_field
 from serve_app.http.openapi import avatar_body, picture_answer, problems
-from serve_app.http.problems.errors import UnsupportedBodyError
+from serve_app.http.problems.errors import MissingFieldError, UnsupportedBodyError
 from serve_app.http.services import Services
 
-AVATAR_SHAPE: Final = FormShape(("file",), ("name",))
+AVATAR_SHAPE: Final = FormShape(("file",), ("name", "consent"))
 _PICTURE: Final = "a portrait (JPEG, PNG, WebP, HEIC, AVIF) or a short video"
 AvatarId = Annotated[str, Path(description="32 hexadecimal digits.", examples=["6f1c0e4b8a7d4c2f9e3b5a6d7c8e9f01"])]
 
@@ -54,6 +54,19 @@ class AvatarList(BaseModel):
     """All presenters."""
 
     avatars: list[AvatarAnswer]
+
+
+class ConsentAnswer(BaseModel):
+    """A statement of consent."""
+
+    statement: str = Field(examples=["Anna Example agreed on 3 May 2026 that we animate her portrait in our news."])
+    given_at: datetime = Field(description="When it was kept (UTC).")
+
+
+class ConsentList(BaseModel):
+    """Statements about one presenter, the newest last."""
+
+    consents: list[ConsentAnswer]
 
 
 def avatar_routes(services: Services) -> APIRouter:
@@ -91,8 +104,12 @@ def avatar_routes(services: Services) -> APIRouter:
             file = need_file(form, "file", _PICTURE)
             services.metrics.uploaded(hold.held)
             names = (clean_name(text_field(form, "name", "text")), clean_name(_stem(file.filename)))
+            consent = text_field(form, "consent", CONSENT).strip()
+            if services.settings.consent.needed and not consent:
+                raise MissingFieldError("consent", "nothing", CONSENT)
             with services.working():
-                summary = await until_disconnect(request.receive, _register(services, caller, file.data, *names))
+                registering = _register(services, caller, file.data, *names, consent)
+                summary = await until_disconnect(request.receive, registering)
         response.headers["Location"] = f"/avatars/{summary.avatar_id}"
         return await answer_of(summary)
 
@@ -128,6 +145,23 @@ def avatar_routes(services: Services) -> APIRouter:
             return Response(status_code=304, headers=headers)
         return Response(data, media_type="image/jpeg", headers=headers)
 
+    @router.head("/{avatar_id}/consent", include_in_schema=False)
+    @router.get(
+        "/{avatar_id}/consent",
+        summary="What was agreed to about a presenter",
+        responses=problems(404, 500, 503),
+    )
+    async def consent(avatar_id: AvatarId, request: Request) -> ConsentList:
+        """The statement that came with the caller's registration; for `admin`, and where no keys are needed, all of them."""
+        only = caller_of(request.scope).only
+        found = await host.handle(ReadConsents(_known_form(avatar_id), only=only))
+        return ConsentList(
+            consents=[
+                ConsentAnswer(statement=one.statement, given_at=datetime.fromtimestamp(int(one.given_at), UTC))
+                for one in found
+            ]
+        )
+
     @router.delete(
         "/{avatar_id}",
         status_code=204,
@@ -141,10 +175,12 @@ def avatar_routes(services: Services) -> APIRouter:
     return router
 
 
-async def _register(services: Services, caller: Caller, data: bytes, name: str, file_name: str) -> AvatarSummary:
+async def _register(
+    services: Services, caller: Caller, data: bytes, name: str, file_name: str, consent: str
+) -> AvatarSummary:
     """Register a portrait; its errors name the field as this route does."""
     try:
-        return await services.register(caller, data, name, file_name)
+        return await services.register(caller, data, name, file_name, consent=consent)
     except InvalidInputError as error:
         if error.field == "portrait":
             error.field = "file"

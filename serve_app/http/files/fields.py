@@ -27,6 +27,7 @@ from serve_app.http.capacity import Hold
 from serve_app.http.problems.errors import ConflictingFieldsError, MissingFieldError, UnsupportedBodyError
 from serve_app.http.settings import ApiSettings
 
+CONSENT: Final = "who agreed that this face is animated, and for what"
 JOB_SHAPE: Final = FormShape(
     ("audio", "portrait"),
     (
@@ -93,7 +94,21 @@ class JobForm:
 
 async def read_job_form(request: Request, settings: ApiSettings, hold: Hold) -> JobForm:
     """Read a job; errors are those of `read_form`."""
-    return job_form(await read_form(request, JOB_SHAPE, settings, hold), settings.session, settings.family)
+    found = job_form(await read_form(request, JOB_SHAPE, settings, hold), settings.session, settings.family)
+    check_consent(found, settings)
+    return found
+
+
+def check_consent(job: JobForm, settings: ApiSettings) -> None:
+    """Refuse a portrait that comes with a job where faces need a statement of consent, which registration takes.
+
+    Raises:
+        InvalidInputError: Such a portrait.
+    """
+    if settings.consent.needed and (job.portrait is not None or job.portrait_url):
+        allowed = "avatar_id of a presenter that was registered with consent (POST /avatars)"
+        name = "portrait" if job.portrait is not None else "portrait_url"
+        raise InvalidInputError(name, "a face without a statement of consent", allowed)
 
 
 async def read_form(request: Request, shape: FormShape, settings: ApiSettings, hold: Hold) -> RawForm:

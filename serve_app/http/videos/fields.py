@@ -23,6 +23,7 @@ from serve_app.http.files.fields import (
     JOB_SHAPE,
     JobForm,
     as_it_came,
+    check_consent,
     job_form,
     job_schema,
     read_form,
@@ -101,6 +102,7 @@ async def read_video_form(request: Request, settings: ApiSettings, hold: Hold) -
         metadata_field(form),
         keep_field(form, settings),
     )
+    check_consent(job, settings)
     found = VideoForm(job, pairs, keep_s, "", text_field(form, "webhook_url", URL_ALLOWED))
     return replace(found, fingerprint=await asyncio.to_thread(_fingerprint, found))
 
