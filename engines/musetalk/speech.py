@@ -37,6 +37,8 @@ class SpeechEncoder:
         self._dtype = torch.float16 if half else torch.float32
         self._encoder: Any = encoder.to(device, self._dtype)
         self._device = torch.device(device)
+        # of its own: on a shared stream it would wait for all the pictures that are queued before it
+        self._stream = torch.cuda.Stream(self._device, priority=-1) if self._device.type == "cuda" else None  # type: ignore[no-untyped-call]  # torch's own
         self.most_rows: int = config.max_source_positions
         self.row_dim: int = (config.encoder_layers + 1) * config.d_model
         extractor = library("transformers").WhisperFeatureExtractor(
@@ -64,7 +66,7 @@ class SpeechEncoder:
         heard: F32 = np.zeros((len(windows), max(len(window) for window in windows)), np.float32)
         for line, window in zip(heard, windows, strict=True):
             line[: len(window)] = window
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.cuda.stream(self._stream):
             mel = self._spectrum(to_device(heard, self._device)).to(self._dtype)
             states = self._encoder(mel, output_hidden_states=True).hidden_states
             most = heard.shape[1] // ROW_SAMPLES

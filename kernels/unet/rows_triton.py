@@ -1,4 +1,4 @@
-"""Triton bodies of the operations on rows of channels: `layer_norm`, `gated_gelu`, `add_residual`. All compute in fp32.
+"""Triton bodies of the operations on rows of channels: `layer_norm`, `gated_gelu`, `add_residual`, all in fp32, and `doubled`.
 
 A program takes whole rows, so that every load is of neighbours; masks cut the overhang of rows and columns. Row offsets are in 64
 bits: 64 latents of 32 x 32 with 10240 columns pass 2^31 bytes.
@@ -79,6 +79,23 @@ def _add_rows_kernel(
     tl.store(x_ptr + at, value.to(x_ptr.dtype.element_ty), mask=there)
 
 
+@triton.jit
+def _double_places_kernel(
+    x_ptr, out_ptr, places, width, COLUMNS: tl.constexpr, ROWS: tl.constexpr, BLOCK_C: tl.constexpr
+):
+    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
+    there = (place < places)[:, None] & (column < COLUMNS)[None, :]
+    value = tl.load(x_ptr + place.to(tl.int64)[:, None] * COLUMNS + column[None, :], mask=there, other=0.0)
+    # a line of the map becomes two lines of double width: place (line, x) goes to (2 line, 2 x) and its three neighbours
+    first = (4 * width * (place // width) + 2 * (place % width)).to(tl.int64)
+    out = out_ptr + first[:, None] * COLUMNS + column[None, :]
+    tl.store(out, value, mask=there)
+    tl.store(out + COLUMNS, value, mask=there)
+    tl.store(out + 2 * width * COLUMNS, value, mask=there)
+    tl.store(out + (2 * width + 1) * COLUMNS, value, mask=there)
+
+
 def norm_rows(x: Tensor, weight: Tensor, bias: Tensor, offset: Tensor | None) -> Tensor:
     """Launch; arguments and result as validated by `kernels.unet.layer_norm`."""
     out, columns = torch.empty_like(x), x.shape[-1]
@@ -127,6 +144,27 @@ def add_rows(x: Tensor, residual: Tensor, bias: Tensor) -> Tensor:
                 _add_rows_kernel, grid, x, residual, bias, x.numel() // columns, COLUMNS=columns, num_warps=4, **sizes
             )
     return x
+
+
+def double_places(x: Tensor) -> Tensor:
+    """Launch; argument and result as validated by `kernels.unet.doubled`."""
+    items, height, width, columns = x.shape
+    out = torch.empty((items, 2 * height, 2 * width, columns), dtype=x.dtype, device=x.device)
+    if x.numel():
+        grid, sizes = _tiles(x)
+        with device_of(x):
+            launch(
+                _double_places_kernel,
+                grid,
+                x,
+                out,
+                items * height * width,
+                width,
+                COLUMNS=columns,
+                num_warps=4,
+                **sizes,
+            )
+    return out
 
 
 def _tiles(out: Tensor) -> tuple[tuple[int, int], dict[str, int]]:

@@ -63,12 +63,6 @@ def convolved_relu(x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | N
     return made.permute(0, 2, 3, 1).contiguous()
 
 
-def doubled(x: Tensor) -> Tensor:
-    """Every place four times: nearest-neighbour enlargement."""
-    made = F.interpolate(x.permute(0, 3, 1, 2), scale_factor=2.0, mode="nearest")
-    return made.permute(0, 2, 3, 1).contiguous()
-
-
 def rows_of(x: Tensor) -> Tensor:
     """A contiguous stack as (places, channels), a view."""
     return x.view(-1, x.shape[-1])

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engines.musetalk.fast.maps import ALIGNED, convolved, convolved_relu, doubled, frozen_filter
+from engines.musetalk.fast.maps import ALIGNED, convolved, convolved_relu, frozen_filter
 from engines.networks.rewriting import UnsupportedNetworkError, frozen
+from kernels.unet.doubled import doubled
 
 _LIMIT = 3.0
 """Latents beyond it are bent back before decoding."""

@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engines.musetalk.fast.attention import FastTransformer
-from engines.musetalk.fast.maps import ALIGNED, convolved, doubled, frozen_filter
+from engines.musetalk.fast.maps import ALIGNED, convolved, frozen_filter
 from engines.musetalk.fast.resnet import FastNorm, FastResnet
 from engines.networks.rewriting import UnsupportedNetworkError, frozen
+from kernels.unet.doubled import doubled
 
 
 class FastConvolution(nn.Module):

@@ -8,11 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engines.musetalk.fast.maps import ALIGNED, doubled, rows_of
+from engines.musetalk.fast.maps import ALIGNED, rows_of
 from engines.musetalk.fast.resnet import FastNorm, FastResnet
 from engines.musetalk.fast.unet import FastConvolution
 from engines.musetalk.painter import LATENT_SCALE
 from engines.networks.rewriting import UnsupportedNetworkError, frozen
+from kernels.unet.doubled import doubled
 
 
 class _Places(nn.Module):

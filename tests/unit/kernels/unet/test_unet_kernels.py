@@ -10,6 +10,7 @@ from torch import Tensor
 
 from kernels.errors import InvalidInputError, ShapeError
 from kernels.unet.add_residual import add_residual, add_residual_torch
+from kernels.unet.doubled import doubled
 from kernels.unet.gated_gelu import gated_gelu, gated_gelu_torch
 from kernels.unet.group_norm import group_norm, group_norm_torch
 from kernels.unet.layer_norm import layer_norm, layer_norm_torch
@@ -88,6 +89,16 @@ def test_rows(device: str, dtype: torch.dtype, rows: int, columns: int) -> None:
         assert_close(plain, want, ERRORS[dtype] * float(want.abs().max()), "torch")
     plain_norm = norm_rows(on[0], on[3], on[4], None)
     assert_close(plain_norm, layer_norm_torch(x, weight, bias), ERRORS[dtype] * 8, "no offset")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_doubled(device: str, dtype: torch.dtype) -> None:
+    from kernels.unet.rows_triton import double_places
+
+    x = draw(1, 2, 3, 5, 20).to(dtype)
+    want = x.repeat_interleave(2, dim=1).repeat_interleave(2, dim=2)
+    assert torch.equal(double_places(x.to(device)).cpu(), want) and torch.equal(doubled(x), want)
 
 
 def test_a_residual_is_added_in_place() -> None:
