@@ -2,6 +2,9 @@
 
 Needs Pipecat's own environment, which is made under `out/` at the first run, and `python -m benchmarks.agents.click_service`,
 which is started here. The viewer, the pipeline and the service share this machine's cores.
+
+The tail of an interruption ends with the last packet that holds sound, or with the last picture of the old speech that was not seen
+before, whichever is later; a picture that stands still afterwards, as a session holds one before it fades, is not counted.
 """
 
 from __future__ import annotations

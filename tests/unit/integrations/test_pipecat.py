@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import time
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ pytestmark = [
 ]
 
 
+DEAD = "http://127.0.0.1:9"
+
+
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with click_service() as url:
@@ -38,6 +42,18 @@ def test_speech_is_seen_and_heard_in_step_and_an_interruption_ends_both(url: str
     assert abs(float(np.median(found["offset_ms"]))) <= 40
     left_ms = 5000.0
     assert max(found["sound_tail_ms"]) < left_ms / 2 and max(found["picture_tail_ms"]) < left_ms / 2
+
+
+def test_without_a_presenter_the_voice_goes_on_and_the_pipeline_is_told(url: str) -> None:
+    for address, *avatar, said, usable in ((DEAD, "connection", True), (url, "no such id!", "invalid_input", False)):
+        script = ROOT / "integrations" / PACKAGE / "tests" / "without_presenter.py"
+        command = [str(environment_python(PACKAGE)), str(script), str(address), *map(str, avatar)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=variables())
+        assert done.returncode == 0, done.stderr[-2000:]
+        found = json.loads(done.stdout.splitlines()[-1])
+        assert found["samples"] == 41_600, "all of it, once"
+        (error,) = found["errors"]
+        assert error.startswith(f"{said}: ") and found["usable"] is usable
 
 
 def test_the_example_runs_as_it_is_written(url: str, tmp_path: Path) -> None:
