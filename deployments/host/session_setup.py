@@ -16,8 +16,9 @@ from pipeline.live.loop_clock import MonotonicClock
 from pipeline.live.session import LiveSession
 from pipeline.livekit.room_peer import RoomPeer, load_rtc
 from pipeline.media.audio_container import AudioLimits
-from pipeline.publish.connection import WhipConnection
+from pipeline.publish.connection import Connection, WhipConnection
 from pipeline.publish.publications import Publications
+from pipeline.publish.rtmp_connection import RtmpConnection
 from pipeline.publish.target import PublishTarget
 from pipeline.publish.whip_endpoint import WhipEndpoint
 from pipeline.publish.whip_peer import WhipPeer
@@ -139,7 +140,9 @@ def set_up(
     )
     viewers = Viewers(hub, settings.rtc, connect_timeout_s=live.connect_timeout_s, helpers=helpers)
 
-    def connect(target: PublishTarget) -> WhipConnection:
+    def connect(target: PublishTarget) -> Connection:
+        if target.is_rtmp:
+            return RtmpConnection(hub, fetcher, target, settings.publish)
         peer = WhipPeer(hub, settings.rtc, helpers)
         return WhipConnection(WhipEndpoint(fetcher, target), peer, live.connect_timeout_s)
 

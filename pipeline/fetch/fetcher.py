@@ -135,6 +135,24 @@ class Fetcher:
         content: bytes,
     ) -> httpx.Request:
         """A request to one address that was checked."""
+        name = url.raw_host.decode("ascii")
+        address = await self.address_of(url, field)
+        host = url.netloc.decode("ascii")
+        return client.build_request(
+            method,
+            url.copy_with(host=address),
+            headers={**headers, "Host": host},
+            content=content or None,
+            extensions={"sni_hostname": name},
+        )
+
+    async def address_of(self, url: httpx.URL, field: str) -> str:
+        """Look a host up and return one of its addresses, all of which were checked.
+
+        Raises:
+            UrlRefusedError: One of them may not be reached.
+            UrlUnreachableError: There is none.
+        """
         port = url.port or (443 if url.scheme == "https" else 80)
         name = url.raw_host.decode("ascii")
         try:
@@ -145,14 +163,7 @@ class Fetcher:
             raise _unreachable(field)
         if not all(is_allowed(one, self._networks) for one in addresses):
             raise UrlRefusedError(field, "the address of a host that is not public", URL_ALLOWED)
-        host = url.netloc.decode("ascii")
-        return client.build_request(
-            method,
-            url.copy_with(host=addresses[0]),
-            headers={**headers, "Host": host},
-            content=content or None,
-            extensions={"sni_hostname": name},
-        )
+        return addresses[0]
 
     def redirected(self, url: str, location: str, field: str) -> str:
         """The address that a `Location` means, for requests whose redirects `open` does not follow.

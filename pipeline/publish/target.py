@@ -10,6 +10,7 @@ import httpx
 
 from kernels.errors import InvalidInputError
 from pipeline.fetch.checked_url import UrlRefusedError, checked_url
+from pipeline.publish.rtmp_place import SCHEME, read_place
 from pipeline.publish.settings import PublishSettings
 
 MAX_TOKEN_CHARS: Final = 4096
@@ -27,6 +28,11 @@ class PublishTarget:
 
     url: str = field(repr=False)
     token: str = field(default="", repr=False)
+
+    @property
+    def is_rtmp(self) -> bool:
+        """Whether it is an RTMP server; else a WHIP ingest."""
+        return self.url.startswith(SCHEME)
 
     @property
     def shown(self) -> str:
@@ -50,7 +56,12 @@ def check_target(target: PublishTarget, settings: PublishSettings, prefix: str =
     where = f"{prefix}url"
     if not settings.enabled:
         raise UrlRefusedError(where, "an address", "nothing: this service publishes to no ingest")
-    url = checked_url(target.url, where, settings.ports)
+    if target.is_rtmp:
+        url = read_place(target.url, where, settings.ports).host
+        if target.token:
+            raise InvalidInputError(f"{prefix}token", "a token", "none for RTMP, whose key is the end of url")
+    else:
+        url = checked_url(target.url, where, settings.ports)
     if settings.hosts and url.host not in settings.hosts:
         raise UrlRefusedError(where, f"the host {url.host[:80]!r}", ", ".join(settings.hosts))
     if len(target.token) > MAX_TOKEN_CHARS or not _TOKEN.fullmatch(target.token):

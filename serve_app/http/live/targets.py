@@ -21,7 +21,8 @@ TARGET_SCHEMA: Final[dict[str, Any]] = {
     "properties": {
         "url": {
             "type": "string",
-            "description": "Address of a WHIP ingest (RFC 9725) that the operator lets callers reach.",
+            "description": "Address of a WHIP ingest (RFC 9725), or `rtmp://host/application/key`, that the operator lets "
+            "callers reach.",
         },
         "token": {
             "type": "string",
