@@ -52,10 +52,10 @@ def _load_line(pointer, stride_c, inside, scale):
     red = tl.load(pointer, mask=inside, other=0).to(tl.float32) * scale
     green = tl.load(pointer + stride_c, mask=inside, other=0).to(tl.float32) * scale
     blue = tl.load(pointer + 2 * stride_c, mask=inside, other=0).to(tl.float32) * scale
-    # maximum of NaN and 0 is 0 here: NaN counts as black, as in the reference
-    red = tl.minimum(tl.maximum(red, 0.0), 255.0)
-    green = tl.minimum(tl.maximum(green, 0.0), 255.0)
-    blue = tl.minimum(tl.maximum(blue, 0.0), 255.0)
+    # compared, not tl.maximum: NaN is not above 0 and counts as black, as in the reference; Triton 3.7's interpreter keeps a NaN
+    red = tl.minimum(tl.where(red > 0.0, red, 0.0), 255.0)
+    green = tl.minimum(tl.where(green > 0.0, green, 0.0), 255.0)
+    blue = tl.minimum(tl.where(blue > 0.0, blue, 0.0), 255.0)
     return red, green, blue
 
 
