@@ -97,6 +97,9 @@ def test_a_file_job_goes_through_the_graph_with_offline_motion(url: str, local_d
     assert answer.content == local_ditto("offline"), "bit for bit what one process makes"
 
 
+@pytest.mark.nightly(
+    "minutes of networks in full size on a CPU; the offline file above takes the same way, and tests/unit compares both motions"
+)
 @pytest.mark.timeout(900)
 def test_a_file_job_goes_through_the_graph_with_a_live_session_s_motion(url: str, local_ditto: Any) -> None:
     from ray import serve

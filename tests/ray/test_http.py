@@ -112,13 +112,6 @@ def test_an_upload_larger_than_allowed_is_refused_before_it_comes(graph: Graph) 
     assert answer.startswith(b"HTTP/1.1 413") and b"body_too_large" in answer
 
 
-def test_a_streamed_file_comes_in_pieces(client: httpx.Client) -> None:
-    with client.stream("POST", "/generate", files={"audio": speech_wav(4.0)}, data={"stream": "true"}) as answer:
-        assert answer.status_code == 200 and answer.headers["x-frames"] == "100"
-        pieces = list(answer.iter_raw())
-    assert len(pieces) >= 5 and pieces[0][4:8] == b"ftyp"
-
-
 def test_metrics_of_the_graph_and_names_that_ray_exports(graph: Graph, client: httpx.Client) -> None:
     import ray
 

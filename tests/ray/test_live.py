@@ -188,7 +188,7 @@ def test_silence_costs_no_neural_call_and_nothing_is_written(graph: Graph, home:
             await eventually(loop_is_drawn)
             before = await asyncio.to_thread(neural_calls, graph)
             files = disk.open_for_writing(home)
-            await http.post(f"{url}/speak", files={"audio": speech_wav(6.0)})
+            await http.post(f"{url}/speak", files={"audio": speech_wav(3.0)})
             for _ in range(20):
                 files |= disk.open_for_writing(home)
                 await asyncio.sleep(0.1)

@@ -14,6 +14,8 @@ from tests.ray.graph import JOB_S, STAGES, Graph, speech_wav, wait_for
 
 JOBS = 8
 SPEECH_S = 6.0
+"""Longer than it takes Ray Serve to begin a change."""
+SHORT_S = 3.0
 
 
 def test_a_rolling_change_under_load_loses_no_job(graph: Graph) -> None:
@@ -38,7 +40,7 @@ def test_a_rolling_change_under_load_loses_no_job(graph: Graph) -> None:
 def test_eight_jobs_take_the_renderer_to_two_nodes_and_back(graph: Graph, nodes: Any) -> None:
     """The change of settings is made under load, so this is also a rolling change that loses no job."""
     second = nodes.add_node(num_cpus=2, num_gpus=1, object_store_memory=256 * 2**20)
-    wav = speech_wav(SPEECH_S)
+    wav = speech_wav(SHORT_S)
     seen = threading.Event()
 
     def keep_busy(seed: int) -> list[httpx.Response]:
@@ -72,7 +74,7 @@ def test_eight_jobs_take_the_renderer_to_two_nodes_and_back(graph: Graph, nodes:
     for answer in answers:
         assert answer.status_code == 200, answer.text
         with av.open(io.BytesIO(answer.content)) as container:
-            assert sum(1 for _ in container.decode(video=0)) == int(SPEECH_S * 25)
+            assert sum(1 for _ in container.decode(video=0)) == int(SHORT_S * 25)
     wait_for("one renderer again", lambda: len(graph.replicas("Renderer")) == 1)
     assert graph.post(speech_wav(1.0)).status_code == 200
     graph.resubmit("Renderer")
