@@ -131,6 +131,7 @@ class Family(ABC):
         needs_gpu: False where a CPU runs it in real time.
         doubles_in_motion_space: True where the renderer makes frames above 25 per second itself; False where `rife` does.
         expresses: Parts of looks that its faces can show: any of `expression`, `gaze` and `energy`.
+        gestures: Whether its heads go with the voice's stress and phrases (`pipeline.session.gestures`).
         gpu_shares: Share of a GPU that one replica of each of its stages, and of `rife`, reserves where there are GPUs; together
             one GPU at most.
         weights: What `liveanchor weights` pulls, imports and verifies for it; empty where its weights come with the package.
@@ -141,6 +142,7 @@ class Family(ABC):
     needs_gpu: ClassVar[bool] = False
     doubles_in_motion_space: ClassVar[bool] = False
     expresses: ClassVar[frozenset[str]] = frozenset()
+    gestures: ClassVar[bool] = False
     gpu_shares: ClassVar[Mapping[str, float]] = USUAL_SHARES
     weights: ClassVar[tuple[WeightsEntry, ...]] = ()
 

@@ -16,7 +16,10 @@ GAZE: Final = slice(len(EXPRESSIONS), len(EXPRESSIONS) + 2)
 """Channels of the gaze: x to the right of the picture, y down, -1..1."""
 ENERGY: Final = GAZE.stop
 """Channel of the energy, less 1."""
-CHANNELS: Final = ENERGY + 1
+NOD, RAISE, LIDS = range(ENERGY + 1, ENERGY + 4)
+"""Channels of gestures (`pipeline.session.gestures`), which looks leave at 0: a nod in degrees, a share of a brow raise, closure of
+the lids."""
+CHANNELS: Final = LIDS + 1
 DEFAULT_RISE_S: Final = 0.35
 """Seconds in which a look comes, unless it says another time."""
 
@@ -70,7 +73,7 @@ class Looks:
             count: Number of frames.
 
         Returns:
-            float32 (count, `CHANNELS`): strengths of `EXPRESSIONS`, gaze x and y, energy - 1. Zeros are a neutral face.
+            float32 (count, `CHANNELS`): strengths of `EXPRESSIONS`, gaze x and y, energy - 1, gestures. Zeros are a neutral face.
         """
         times = (first_frame + np.arange(count, dtype=np.float64)) / MOTION_FPS
         values = np.zeros((count, CHANNELS))
@@ -132,5 +135,5 @@ def _targets(look: Look) -> list[tuple[slice, F64]]:
     if look.gaze is not None:
         targets.append((GAZE, np.array(look.gaze, np.float64)))
     if look.energy is not None:
-        targets.append((slice(ENERGY, CHANNELS), np.array([look.energy - 1.0])))
+        targets.append((slice(ENERGY, ENERGY + 1), np.array([look.energy - 1.0])))
     return targets

@@ -118,7 +118,7 @@ class LiveSession:
             self._stages, avatar.avatar_id, picture, cadence.chunk_frames, self._grid, self._now, self._wake
         )
         opening = Opening(behaviour, self._stages, seed, cadence.hop_frames)
-        expressed = Expressed(avatar, looks)
+        expressed = Expressed(avatar, looks, timeline.levelled, seed)
         self._performer = Performer(
             self._stages, self._loop, opening, timeline, scan, self._shelf, deadlines, expressed
         )

@@ -17,7 +17,7 @@ from engines.mini.motion_space import rest_motion
 from engines.mini.rig import X, Y
 from engines.motion_layout import EXP, LOGIT_SIGMA_DEG, PITCH, TRANSLATION, bin_centres_deg
 from kernels.arrays import F32
-from pipeline.expression.looks import ENERGY, EXPRESSIONS, GAZE
+from pipeline.expression.looks import ENERGY, EXPRESSIONS, GAZE, LIDS, NOD, RAISE
 
 _MOUTH: Final = ("smile", "wide", "frown", "smile_left", "lips_raise")
 """Movements that give way to speech."""
@@ -71,6 +71,8 @@ def express(motion: F32, values: F32) -> F32:
         offsets += strength[:, None] * ((1.0 - speaks)[:, None] * mouth[row] + face[row])
         shut += strength * lids[row]
         shown[:, PITCH] += (strength * pitch[row])[:, None] * _per_degree()
+    shown[:, PITCH] += ((1.0 + values[:, ENERGY]) * values[:, NOD])[:, None] * _per_degree()
+    offsets += values[:, RAISE, None] * offsets_of("brow_raise").ravel()
     for number, name in enumerate(GAZE_REACH):
         offsets += (GAZE_REACH[name] * values[:, GAZE.start + number])[:, None] * offsets_of(name).ravel()
     down = values[:, GAZE.start + 1]
@@ -79,7 +81,9 @@ def express(motion: F32, values: F32) -> F32:
         open_share = np.clip(
             1.0 - exp[:, INDEX[f"lid_upper_{side}"], Y] / _SHUT, 0.0, 1.0
         )  # a blink closes the eye wholly
-        offsets += (shut * open_share)[:, None] * offsets_of(f"blink_{side}").ravel()
+        blink = values[:, LIDS]
+        closing = open_share * (blink + shut * (1.0 - blink))
+        offsets += closing[:, None] * offsets_of(f"blink_{side}").ravel()
     shown[:, EXP] += offsets
     return shown
 

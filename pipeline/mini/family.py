@@ -58,6 +58,7 @@ class MiniFamily(Family):
 
     name = NAME
     doubles_in_motion_space = DOUBLES
+    gestures = True
     expresses = frozenset({"expression", "gaze", "energy"})
 
     def info(self, audio: AudioFacts, motion: MotionFacts | None) -> StageInfo:

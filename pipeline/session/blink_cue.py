@@ -51,7 +51,7 @@ def _starts(seed: int, slots: I64) -> F64:
     return np.where(slots == 0, first, ORIGIN_S + slots * SLOT_S + JITTER_S * place)
 
 
-def _lid(age_s: F64) -> F64:
+def lid_closure(age_s: F64) -> F64:
     """Closure 0..1 of a lid, `age_s` seconds after a blink started: fast down, one frame shut, slower up."""
     down = np.clip(age_s / CLOSING_S, 0.0, 1.0)
     up = np.clip((age_s - CLOSING_S - CLOSED_S) / OPENING_S, 0.0, 1.0)
@@ -79,5 +79,5 @@ def blink_cue(seed: int, first_frame: int, n_frames: int) -> F32:
         again = np.where(
             hashed_uniform(seed, 2, slot) < DOUBLE_SHARE, 0.38 + 0.12 * hashed_uniform(seed, 3, slot), np.inf
         )
-        cue = np.maximum(cue, np.maximum(_lid(age), _lid(age - again)))
+        cue = np.maximum(cue, np.maximum(lid_closure(age), lid_closure(age - again)))
     return cue.astype(np.float32)

@@ -9,6 +9,7 @@ from kernels.arrays import F32
 from pipeline.expression.looks import NEUTRAL_FACE, Look, Looks
 from pipeline.families import find_family
 from pipeline.family import Family
+from pipeline.session.gestures import Voice, gestures
 from pipeline.types import Avatar, MotionChunk
 
 
@@ -18,12 +19,16 @@ class Expressed:
     Args:
         avatar: The avatar; its family knows how.
         looks: What it expresses, on the clock of its frames.
+        voice: What it says; None where no gesture goes with it.
+        seed: Session seed.
 
     Raises:
         InvalidInputError: The avatar's family cannot show them; it names the part.
     """
 
-    def __init__(self, avatar: Avatar, looks: Looks = NEUTRAL_FACE) -> None:
+    def __init__(self, avatar: Avatar, looks: Looks = NEUTRAL_FACE, voice: Voice | None = None, seed: int = 0) -> None:
+        self._voice = voice
+        self._seed = seed
         self._avatar = avatar
         self._planned: frozenset[Look] = frozenset()
         self.looks = NEUTRAL_FACE
@@ -61,9 +66,12 @@ class Expressed:
 
     def lay_over(self, motion: F32, first_frame: int) -> F32:
         """Motion (n, width) of frames from `first_frame` on, with what they express."""
-        if not self.looks:
+        if not len(motion) or (not self.looks and self._voice is None):
             return motion
-        return self._family.express(motion, self.looks.values(first_frame, len(motion)))
+        values = self.looks.values(first_frame, len(motion))
+        if self._voice is not None and self._family.gestures:
+            values += gestures(self._voice, self._seed, first_frame, len(motion))
+        return self._family.express(motion, values) if values.any() else motion
 
     async def hops(self, hops: AsyncIterator[MotionChunk]) -> AsyncGenerator[MotionChunk, None]:
         """Consecutive motion, with what it expresses."""

@@ -15,6 +15,7 @@ from pipeline.session.canvas import CanvasPainter
 from pipeline.session.clip_motion import clip_motion, clip_start
 from pipeline.session.clip_session import run_session
 from pipeline.session.expressed import Expressed
+from pipeline.session.gestures import WholeVoice
 from pipeline.stages import Stages
 from pipeline.types import SAMPLE_RATE_HZ, AudioChunk, Avatar, Nv12Canvas, Nv12RectBatch
 
@@ -41,7 +42,7 @@ async def clip_batches(
     left = frame_count(len(pcm), settings.fps)
     start = clip_start(avatar, seed, len(pcm), settings.file_motion)
     motion = None if start is None else clip_motion(pcm, stages, start)
-    expressed = Expressed(avatar, looks) if looks else None
+    expressed = Expressed(avatar, looks, WholeVoice(pcm), seed)
     source, behaviour = audio_blocks(pcm), behaviour_of(avatar)
     batches = run_session(source, stages, avatar.avatar_id, settings, seed, behaviour, motion, expressed)
     async with aclosing(batches):
