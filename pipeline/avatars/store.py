@@ -78,13 +78,18 @@ def avatars_dir(home: Path | str | None = None) -> Path:
     return liveanchor_home(home) / "avatars"
 
 
+def is_avatar_id(text: str) -> bool:
+    """Whether a text can be the id of an avatar."""
+    return _ID.fullmatch(text) is not None
+
+
 def check_avatar_id(avatar_id: str) -> str:
     """The id itself, if it is one: 32 lower-case hex digits, so it can never be a path.
 
     Raises:
         InvalidInputError: It is not.
     """
-    if not _ID.fullmatch(avatar_id):
+    if not is_avatar_id(avatar_id):
         raise InvalidInputError("avatar_id", repr(avatar_id[:80]), f"{ID_DIGITS} lower-case hex digits")
     return avatar_id
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from kernels.errors import InvalidInputError
 
 WHERE_IDS_ARE = "`liveanchor avatar list` shows the ids"
-LISTED = 5
-"""Presenters of one name that a refusal lists."""
 
 
 @contextmanager
@@ -39,20 +37,13 @@ def presenter_id(typed: str, flag: str, known: Callable[[], Iterable[tuple[str, 
     Raises:
         InvalidInputError: No presenter has the name, or several have it.
     """
+    from pipeline.avatars.name import presenter_named
     from pipeline.avatars.store import check_avatar_id
 
     try:
         return check_avatar_id(typed)
     except InvalidInputError:
-        found = sorted(one for one, name in known() if name.casefold() == typed.strip().casefold() != "")
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise InvalidInputError(flag, repr(typed[:80]), f"the id or the name of a presenter; {WHERE_IDS_ARE}")
-    listed = ", ".join(found[:LISTED]) + (" ..." if len(found) > LISTED else "")
-    raise InvalidInputError(
-        flag, f"{typed[:80]!r}, a name that {len(found)} presenters have", f"one of their ids: {listed}"
-    )
+        return presenter_named(typed, flag, known(), f"; {WHERE_IDS_ARE}")
 
 
 def presenters_here() -> list[tuple[str, str]]:

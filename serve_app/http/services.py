@@ -12,14 +12,15 @@ from starlette.requests import Request
 
 from deployments.graph.errors import StageLostError
 from deployments.graph.payload import Payload
-from deployments.host.avatar_commands import GetAvatar, RegisterAvatar
+from deployments.host.avatar_commands import GetAvatar, ListAvatars, RegisterAvatar
 from deployments.host.counted import counted
 from deployments.host.finished_file import finished_file
 from deployments.host.jobs import PIECE_BYTES, FileJob, JobBytes, JobEvent, JobStarted
 from deployments.video_jobs.store import Jobs
 from deployments.video_jobs.uploads import JobUploads
+from pipeline.avatars.name import presenter_named
 from pipeline.avatars.quota import AvatarQuota
-from pipeline.avatars.store import AvatarSummary
+from pipeline.avatars.store import AvatarSummary, is_avatar_id
 from pipeline.fetch.fetcher import Fetcher
 from pipeline.media.file_buffer import leaving
 from pipeline.media.results.store import ResultsStore
@@ -142,14 +143,26 @@ class Services:
         )
         return await self.host.handle(command)
 
-    async def check_avatar(self, avatar_id: str | None, caller: Caller) -> None:
-        """Refuse a presenter that a caller may not use; None stands for the default one.
+    async def presenter(self, asked: str | None, caller: Caller, *, there: bool = False) -> str | None:
+        """The id of the presenter that a caller names by id or by name; None stands for the default one.
+
+        Args:
+            asked: Id or name.
+            caller: Who asks.
+            there: Whether an id is looked up, too, where the caller may use all presenters.
 
         Raises:
             AvatarNotFoundError: There is none of this id, or it is another owner's.
+            InvalidInputError: No presenter has the name, or several have it.
         """
-        if avatar_id and caller.only is not None:
-            await self.host.handle(GetAvatar(avatar_id, only=caller.only))
+        if not asked:
+            return None
+        if not is_avatar_id(asked):
+            known = await self.host.handle(ListAvatars(only=caller.only))
+            return presenter_named(asked, "avatar_id", ((one.avatar_id, one.name) for one in known))
+        if there or caller.only is not None:
+            await self.host.handle(GetAvatar(asked, only=caller.only))
+        return asked
 
     async def fetched(self, form: JobForm, hold: Hold) -> JobForm:
         """Return a form with the files that it names by their addresses.
@@ -176,8 +189,7 @@ class Services:
             AvatarsFullError: There is no room for one more presenter.
             PortraitError: The portrait cannot be used.
         """
-        avatar_id = form.avatar_id
-        await self.check_avatar(avatar_id, caller)
+        avatar_id = await self.presenter(form.avatar_id, caller)
         if form.portrait is not None:
             avatar_id = (await self.register(caller, form.portrait, "", temporary=True)).avatar_id
         return FileJob(

@@ -9,7 +9,6 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from kernels.errors import InvalidInputError
-from pipeline.avatars.store import check_avatar_id
 from pipeline.clock import SUPPORTED_FPS
 from pipeline.config import SessionSettings
 from pipeline.expression.looks import NEUTRAL_FACE, Looks
@@ -68,7 +67,7 @@ class JobForm:
     Attributes:
         audio: The speech, any container; empty where `prompt` is spoken, or `audio_url` names it.
         portrait: A picture or short video that becomes a temporary presenter; None to use `avatar_id`.
-        avatar_id: A presenter, temporary or not; None for the default one.
+        avatar_id: Id or name of a presenter, temporary or not; None for the default one.
         session: Settings with the caller's `fps` and `chunk_frames`.
         seed: Head motion and blinks are a function of it.
         stream: A fragmented file that is sent while it is made.
@@ -219,13 +218,12 @@ def text_field(form: RawForm, name: str, allowed: str) -> str:
 
 
 def avatar_id_field(form: RawForm) -> str | None:
-    """A presenter's id, None when none is named.
+    """A presenter's id or name, as it came; None when none is named.
 
     Raises:
-        InvalidInputError: No id can look like this.
+        InvalidInputError: Something else than text.
     """
-    found = text_field(form, "avatar_id", "the id of a registered avatar, as text")
-    return check_avatar_id(found) if found else None
+    return text_field(form, "avatar_id", "the id or the name of a registered avatar, as text") or None
 
 
 def whole_field(form: RawForm, name: str, allowed: str, default: int) -> int:
@@ -365,7 +363,7 @@ def job_schema(settings: ApiSettings, *, base64: bool, kept: bool) -> dict[str, 
             },
             "avatar_id": {
                 "type": "string",
-                "description": "Id of a presenter; without it and without portrait, the default presenter speaks.",
+                "description": "Id or name of a presenter; without it and without portrait, the default presenter speaks.",
             },
             "fps": {
                 "type": "number",

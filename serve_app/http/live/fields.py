@@ -269,7 +269,7 @@ def offer_body(settings: ApiSettings) -> dict[str, Any]:
                 "description": "The SDP of the offer: video H.264 and, for mic, audio Opus.",
             },
             "type": {"type": "string", "enum": ["offer"]},
-            "avatar_id": {"type": "string", "description": "Id of a presenter; the default one when left out."},
+            "avatar_id": {"type": "string", "description": "Id or name of a presenter; the default one when left out."},
             "fps": {"type": "integer", "enum": list(LIVE_FPS), "description": "Pictures per second."},
             "drive": {
                 "type": "string",

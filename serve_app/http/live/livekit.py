@@ -70,8 +70,8 @@ def livekit_routes(services: Services, host: LiveHost) -> APIRouter:
                 raise UnsupportedBodyError("Content-Type", kind or "none", JSON)
             form = parse_json(await read_small(request, settings, hold), ROOM_SHAPE)
         room = _invitation(form, settings.live.livekit_hosts)
-        caller, avatar_id = caller_of(request.scope), avatar_id_field(form)
-        await services.check_avatar(avatar_id, caller)
+        caller = caller_of(request.scope)
+        avatar_id = await services.presenter(avatar_id_field(form), caller)
         wanted = LiveOffer(
             session_id=owned_id(uuid.uuid4().hex, caller.owner),
             sdp="",

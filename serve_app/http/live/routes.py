@@ -190,11 +190,11 @@ def live_routes(services: Services, host: LiveHost, wall_clock: Callable[[], flo
         with services.budget.hold() as hold:
             asked = await offer_of(request, settings, hold)
         caller = caller_of(request.scope)
-        await services.check_avatar(asked.avatar_id, caller)
+        avatar_id = await services.presenter(asked.avatar_id, caller)
         wanted = LiveOffer(
             session_id=owned_id(uuid.uuid4().hex, caller.owner),
             sdp=asked.sdp,
-            avatar_id=asked.avatar_id,
+            avatar_id=avatar_id,
             fps=asked.fps,
             drive=asked.drive,
             echo=asked.echo,

@@ -11,7 +11,6 @@ import structlog
 from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
-from deployments.host.avatar_commands import GetAvatar
 from deployments.video_jobs.commands import Added, AddJob, CancelJob, DeleteJob, GetJob, RetryJob
 from deployments.video_jobs.errors import TooManyVideosError, VideoStateError
 from deployments.video_jobs.job import ENDED, JobState, VideoJob
@@ -155,8 +154,8 @@ async def _whole(services: Services, request: Request, form: VideoForm, hold: Ho
     """Check what a form names, and fetch the files that it names by their addresses."""
     if form.webhook_url:
         services.fetcher.check(form.webhook_url, "webhook_url")
-    if form.job.avatar_id is not None:
-        await services.host.handle(GetAvatar(form.job.avatar_id, only=caller_of(request.scope).only))
+    avatar_id = await services.presenter(form.job.avatar_id, caller_of(request.scope), there=True)
+    form = replace(form, job=replace(form.job, avatar_id=avatar_id))
     if not form.job.audio_url and not form.job.portrait_url:
         return form
     return replace(form, job=await until_disconnect(request.receive, services.fetched(form.job, hold)))

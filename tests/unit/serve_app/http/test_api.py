@@ -110,6 +110,27 @@ def test_avatars_name_their_own_fields(served: Served) -> None:
         assert served.client.get(f"/avatars/{bad}").status_code == 404
 
 
+def test_a_presenter_s_name_works_where_its_id_does(tmp_path: Path) -> None:
+    with serving(tmp_path) as one:
+        shades = iter(range(100, 110))
+        one.host.register = lambda data, name: small_avatar(name, next(shades))
+        ids = {}
+        for name in ("Anna", "Berta", "berta"):
+            made = one.client.post("/avatars", files={"file": b"p"}, data={"name": name}).json()
+            ids.setdefault(name.casefold(), []).append(made["avatar_id"])
+        answer = one.client.post("/generate", files={"audio": wav(0.2)}, data={"avatar_id": " anna "})
+        assert (answer.status_code, answer.headers["x-avatar-id"]) == (200, ids["anna"][0])
+        several = one.client.post("/generate", files={"audio": wav(0.2)}, data={"avatar_id": "Berta"})
+        found = assert_problem(several, 422, "invalid_input", "avatar_id")
+        assert all(one_id in found["allowed"] for one_id in ids["berta"])
+        assert_problem(
+            one.client.post("/generate", files={"audio": wav(0.2)}, data={"avatar_id": "Carla"}),
+            422,
+            "invalid_input",
+            "avatar_id",
+        )
+
+
 def test_there_are_only_so_many_presenters(tmp_path: Path) -> None:
     with serving(tmp_path, max_avatars=2) as one:
         one.host.register = lambda data, name: small_avatar(name, 100 + len(one.host.registered))
