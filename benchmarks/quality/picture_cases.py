@@ -33,6 +33,9 @@ NOSE_BOX: Final = (0.0, 0.10, 0.07)
 HAIR_BOX: Final = (-0.17, 0.16, 0.11)
 CHEST_BOX: Final = (0.85, 0.55, 0.16)
 """Boxes for `Portrait.near`: face heights below a landmark (nose tip, forehead top, chin), half width, half height."""
+POINTS_APART: Final = 6.0
+POINTS_APART_FACE: Final = 0.028
+"""Followed points are this far apart at most, in pixels and in face heights: of four on a small face two may slip along an edge."""
 FLOW_EVERY: Final = 10
 HALF_STEP: Final = 0.5
 
@@ -140,7 +143,7 @@ def _middle(
 ) -> np.ndarray:
     """Where the followed points of a box are in every frame, (n, 2)."""
     mask = portrait.near(landmark, *box)
-    points = textured_points(frames[0], mask, 40)
+    points = textured_points(frames[0], mask, 40, min(POINTS_APART, POINTS_APART_FACE * portrait.face_px))
     if len(points) < 3:
         raise CaseLeftOut(f"nothing to follow near landmark {landmark} of {portrait.name}")
     return follow(frames, points).middle()
