@@ -32,8 +32,8 @@ def undisturbed(graph: Graph, speech: bytes) -> bytes:
     return graph.post(speech, seed=11).content
 
 
-def create(client: httpx.Client, speech: bytes, seed: int = 11) -> str:
-    answer = client.post("/v1/videos", files={"audio": ("a.wav", speech)}, data={"seed": str(seed)})
+def create(client: httpx.Client, speech: bytes, **fields: str) -> str:
+    answer = client.post("/v1/videos", files={"audio": ("a.wav", speech)}, data={"seed": "11", **fields})
     assert answer.status_code == 202, answer.text
     return str(answer.json()["id"])
 
@@ -84,9 +84,35 @@ def test_a_killed_store_keeps_what_it_has_accepted(client: httpx.Client, speech:
     assert [video(client, one)["attempt"] for one in ids] == [1, 1, 1], "what it had begun went on"
 
 
-def test_a_cancelled_video_stops_its_host(graph: Graph, client: httpx.Client) -> None:
-    video_id = create(client, speech_wav(60.0))
+@pytest.mark.nightly(
+    "an ingress of a service without Ray is killed in tests/unit/benchmarks/production; here, its replica comes back"
+)
+def test_a_killed_ingress_takes_no_video_along(client: httpx.Client, speech: bytes) -> None:
+    ids = [create(client, speech) for _ in range(2)]
+    under_way(client, ids[0])
+    [pid] = only("ServeReplica:liveanchor:Ingress")
+    os.kill(pid, signal.SIGKILL)
+
+    def repeated() -> str:
+        key = {"Idempotency-Key": "after-a-killed-ingress"}
+        try:
+            answer = client.post("/v1/videos", files={"audio": ("a.wav", speech)}, data={"seed": "11"}, headers=key)
+        except httpx.HTTPError:  # its replica is being started again
+            return ""
+        return str(answer.json()["id"]) if answer.status_code == 202 else ""
+
+    ids.append(wait_for("another ingress", repeated))
+    assert repeated() == ids[-1]
+    assert all(completed(client, one) for one in ids)
+    assert [video(client, one)["attempt"] for one in ids] == [1, 1, 1]
+
+
+def test_a_cancelled_video_stops_its_host_and_is_told(graph: Graph, client: httpx.Client) -> None:
+    video_id = create(client, speech_wav(60.0), webhook_url="http://localhost/")
     under_way(client, video_id)
     assert client.post(f"/v1/videos/{video_id}/cancel").json()["state"] == "cancelled"
     wait_for("the host to stop", lambda: not any(one.active_jobs for one in graph.host_stats()))
+    told = f"/v1/videos/{video_id}/webhooks"
+    tried = wait_for("an attempt to tell it", lambda: client.get(told).json()["data"][0]["attempts"])
+    assert tried[0]["note"].startswith("url_refused"), "messages do not go into the own network"
     assert client.delete(f"/v1/videos/{video_id}").json()["deleted"]
