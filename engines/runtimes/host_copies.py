@@ -19,9 +19,9 @@ def to_device(array: NDArray[np.generic], device: torch.device) -> Tensor:
     """A copy of an array on a device; on a GPU the call returns before the copy is done, and later work waits for it."""
     if device.type != "cuda":
         return torch.from_numpy(np.array(array)).to(device)
-    given = torch.from_numpy(np.ascontiguousarray(array))
-    pinned = torch.empty(given.shape, dtype=given.dtype, pin_memory=True)
-    pinned.copy_(given)
+    dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
+    pinned = torch.empty(array.shape, dtype=dtype, pin_memory=True)
+    np.copyto(pinned.numpy(), array)  # by numpy: the arrays of a mapped bundle are read-only, of which torch warns
     return pinned.to(device, non_blocking=True)
 
 
