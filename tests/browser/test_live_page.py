@@ -184,6 +184,27 @@ def test_pictures_flow_and_statistics_show(page: Page, shot: Callable[[str], Non
     end(page)
 
 
+def test_the_face_takes_on_the_expression_that_is_chosen(
+    page: Page, service: Served, shot: Callable[[str], None]
+) -> None:
+    start(page, "push")
+    session = service.host.live.sessions._entries[only_session(service)].session
+    page.evaluate(
+        "(e => { e.value = 'happy'; e.dispatchEvent(new Event('change')); })(document.querySelector('#expression'))"
+    )
+    wait_for(lambda: bool(session._performer._expressed.looks))
+    assert session._performer._expressed.looks.looks[-1].expression == "happy"
+    drawn = session.stats().stage_calls.get("renderer", 0)
+    wait_for(lambda: session.stats().stage_calls.get("renderer", 0) > drawn + 3)
+    rtp_times(page, 30)
+    page.view(*NARROW_PHONE, phone=True)
+    page.evaluate("document.querySelector('#strength').scrollIntoView({block: 'end', behavior: 'instant'})")
+    assert page.evaluate("document.documentElement.scrollWidth") == 360 and shown(page, "#strength")
+    shot("8-expression")
+    page.view(*DESKTOP)
+    end(page)
+
+
 def test_a_file_is_spoken_and_interrupted(page: Page, tmp_path: Path, shot: Callable[[str], None]) -> None:
     path = tmp_path / "long answer.wav"
     path.write_bytes(speech(30.0))  # longer than it takes a busy machine to interrupt it
