@@ -269,4 +269,4 @@ def test_every_stage_of_a_set_counts_and_only_the_renderer_makes_it_one() -> Non
     with pytest.raises(NotReadyError):
         pool.acquire("s", 25.0)
     pool.report(StageReport("a", StageCost("renderer", 60.0, 60.0)))
-    assert pool.stats().tokens == {"a": 11.0}  # 920 / 80
+    assert pool.stats().tokens == {"a": 10.0}  # 850 / 80
