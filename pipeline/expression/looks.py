@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from kernels.arrays import F32, F64
+from kernels.errors import InvalidInputError
 from pipeline.types import MOTION_FPS
 
 EXPRESSIONS: Final = ("happy", "sad", "angry", "surprised", "fear", "disgust", "contempt", "serious")
@@ -22,6 +23,9 @@ the lids."""
 CHANNELS: Final = LIDS + 1
 DEFAULT_RISE_S: Final = 0.35
 """Seconds in which a look comes, unless it says another time."""
+MOST_KEPT: Final = 512
+"""Looks of one face that still come, or have not come in full: each costs time with every stretch of frames."""
+_PARTS: Final = ("expression", "gaze", "energy")
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,11 @@ class Look:
     energy: float | None = None
     rise_s: float = DEFAULT_RISE_S
 
+    @property
+    def parts(self) -> frozenset[str]:
+        """Which parts it changes: `expression`, `gaze`, `energy`."""
+        return frozenset(name for name in _PARTS if getattr(self, name) is not None)
+
 
 @dataclass(frozen=True)
 class Looks:
@@ -58,9 +67,7 @@ class Looks:
     @property
     def parts(self) -> frozenset[str]:
         """Which parts any look changes: `expression`, `gaze`, `energy`."""
-        return frozenset(
-            name for one in self.looks for name in ("expression", "gaze", "energy") if getattr(one, name) is not None
-        )
+        return frozenset(name for one in self.looks for name in one.parts)
 
     def values(self, first_frame: int, count: int) -> F32:
         """What the face shows in consecutive frames.
@@ -95,24 +102,36 @@ class Looks:
         """These looks and others, in the order of their times; at the same time the others come later."""
         return Looks(tuple(sorted((*self.looks, *more.looks), key=lambda look: look.at_s)))
 
-    def then(self, more: Looks, at_s: float) -> Looks:
+    def then(self, more: Looks, at_s: float, now_s: float) -> Looks:
         """These looks up to a time, and from then on `more`, whose times count from there.
 
         What was planned for later is dropped, and so is what nothing shows of any more.
-        """
-        kept = [look for look in self.looks if look.at_s < at_s]
-        base = Looks(tuple(kept))
-        if kept and all(look.at_s + look.rise_s <= at_s for look in kept):
-            kept = list(base._as_one(at_s))
-        return Looks((*kept, *(replace(look, at_s=at_s + look.at_s) for look in more.looks)))
 
-    def _as_one(self, at_s: float) -> tuple[Look, ...]:
-        """The fewest looks that show what these have come to by a time."""
-        last: dict[str, Look] = {}
-        for look in self.looks:
-            for part in Looks((look,)).parts:
-                last[part] = look
-        return tuple(look for look in self.looks if look in last.values())
+        Args:
+            more: What follows.
+            at_s: Second from which it follows.
+            now_s: Second before which no frame is drawn any more; values from there to `at_s` stay what they are.
+
+        Raises:
+            InvalidInputError: More than `MOST_KEPT` looks would be kept.
+        """
+        kept = Looks(tuple(look for look in self.looks if look.at_s < at_s))._since(now_s)
+        looks = (*kept, *(replace(look, at_s=at_s + look.at_s) for look in more.looks))
+        if len(looks) > MOST_KEPT:
+            raise InvalidInputError(
+                "expressions", f"{len(looks)} changes that have not come in full", f"at most {MOST_KEPT}"
+            )
+        return Looks(looks)
+
+    def _since(self, now_s: float) -> tuple[Look, ...]:
+        """The looks that something is shown of from a time on: of each part, the newest that has come in full, and later ones."""
+        first: dict[str, int] = {}
+        for index, look in enumerate(self.looks):
+            if look.at_s + look.rise_s <= now_s:
+                first |= dict.fromkeys(look.parts, index)
+        return tuple(
+            look for index, look in enumerate(self.looks) if any(index >= first.get(part, 0) for part in look.parts)
+        )
 
 
 NEUTRAL_FACE: Final = Looks()

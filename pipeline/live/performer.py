@@ -34,6 +34,8 @@ _IDLE_CHUNK: Final = 4
 _SOON_FRAMES: Final = 2
 _LATEST_CHANGE_FRAMES: Final = 4
 """Frames after which a change that was asked for begins at the latest, 160 ms: pictures that are not there by then are held."""
+_LATE_FRAMES: Final = MOTION_FPS
+"""Frames before the present that may still be drawn, at most: speech that is further behind starts anew."""
 
 
 class Performer:
@@ -107,19 +109,20 @@ class Performer:
         """Express something else, from the first frame on that can be drawn in time; returns that frame.
 
         Raises:
-            InvalidInputError: The avatar's family cannot show it; it names the part.
+            InvalidInputError: The avatar's family cannot show it, and it names the part; or too many changes are under way.
         """
         present = self._deadlines.present
         frame = min(max(self._deadlines.soonest, present + _SOON_FRAMES), present + _LATEST_CHANGE_FRAMES)
-        self._expressed.change(looks, frame / MOTION_FPS)
+        self._expressed.change(looks, frame / MOTION_FPS, (present - _LATE_FRAMES) / MOTION_FPS)
         self._changed_from = frame if self._changed_from is None else min(frame, self._changed_from)
         self.wake()
         return frame
 
     def express_at(self, looks: Looks, at_s: float) -> None:
         """Express something else at a second of the session, unless speech is cut before; errors are those of `express`."""
-        soonest_s = (self._deadlines.present + _SOON_FRAMES) / MOTION_FPS
-        self._expressed.plan(looks, max(at_s, soonest_s))
+        present = self._deadlines.present
+        soonest_s, drawn_s = (present + _SOON_FRAMES) / MOTION_FPS, (present - _LATE_FRAMES) / MOTION_FPS
+        self._expressed.plan(looks, max(at_s, soonest_s), drawn_s)
         frame = int(at_s * MOTION_FPS)
         self._changed_from = frame if self._changed_from is None else min(frame, self._changed_from)
         self.wake()

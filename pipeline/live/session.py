@@ -206,7 +206,7 @@ class LiveSession:
             Second of the session at which the change begins.
 
         Raises:
-            InvalidInputError: The avatar's family cannot show it; it names the part.
+            InvalidInputError: The avatar's family cannot show it, and it names the part; or too many changes are under way.
         """
         return self._performer.express(looks) / MOTION_FPS
 

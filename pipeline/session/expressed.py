@@ -33,21 +33,26 @@ class Expressed:
         self._planned: frozenset[Look] = frozenset()
         self.looks = NEUTRAL_FACE
         if looks:
-            self.change(looks, 0.0)
+            self.change(looks, 0.0, 0.0)
 
-    def change(self, looks: Looks, at_s: float) -> None:
+    def change(self, looks: Looks, at_s: float, now_s: float) -> None:
         """From a time on, express something else; the times of `looks` count from there.
 
+        Args:
+            looks: What else.
+            at_s: Second from which it is expressed.
+            now_s: Second before which no frame is asked for any more.
+
         Raises:
-            InvalidInputError: The avatar's family cannot show them; it names the part.
+            InvalidInputError: The avatar's family cannot show them, and it names the part; or too many changes are under way.
         """
         self._family.check_looks(looks)
-        self.looks = self.looks.then(looks, at_s)
+        self.looks = self.looks.then(looks, at_s, now_s)
 
-    def plan(self, looks: Looks, at_s: float) -> None:
+    def plan(self, looks: Looks, at_s: float, now_s: float) -> None:
         """From a time on, express something else, unless `forget_plans` comes before; arguments and errors as in `change`."""
         before = self.looks.looks
-        self.change(looks, at_s)
+        self.change(looks, at_s, now_s)
         new = frozenset(self.looks.looks) - frozenset(before)
         self._planned = frozenset(look for look in self._planned if look in self.looks.looks) | new
 
