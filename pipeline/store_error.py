@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from kernels.errors import LiveAnchorError, first_line
@@ -47,3 +49,21 @@ def store_error(uri: str, error: OSError) -> StoreUnreachableError:
     """What a store has raised, as one of the errors above."""
     kind = StoreFullError if error.errno in _FULL else StoreUnreachableError
     return kind(uri, error.strerror or first_line(error))
+
+
+@contextmanager
+def reaching(uri: str) -> Iterator[None]:
+    """Turn what a driver raises within the block into one of the errors above; a file that is not there stays one.
+
+    Args:
+        uri: Which store.
+
+    Raises:
+        StoreUnreachableError: The store does not answer, or has no room.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise store_error(uri, error) from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import random
-import socket
 import threading
 import time
 from collections import Counter
@@ -31,6 +30,7 @@ from deployments.video_jobs.commands import CountJobs, ListJobs
 from deployments.video_jobs.errors import JobStoreError
 from deployments.video_jobs.job import JobState, VideoJob
 from kernels.errors import LiveAnchorError
+from serve_app.cluster.own import free_port
 
 VIDEOS: Final = 20
 KILLS: Final = 100
@@ -66,7 +66,7 @@ class _Service:
 
     def __init__(self, folder: Path, on_redis: bool, receiver_port: int) -> None:
         self.folder = folder
-        self.port, redis_port = _free_port(), _free_port()
+        self.port, redis_port = free_port(), free_port()
         self.redis_url = f"redis://127.0.0.1:{redis_port}/0" if on_redis else ""
         self._redis_port = redis_port
         ingress = (folder, self.redis_url, self.port, receiver_port)
@@ -257,12 +257,6 @@ def _end(one: Any) -> None:
         return
     one.kill()
     one.join()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _pause(seconds: float) -> None:

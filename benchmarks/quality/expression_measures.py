@@ -14,7 +14,6 @@ LEFT_EYE: Final = (362, 263)
 """Corners of the eyes; their middle is the eye's centre, which neither lids nor gaze move."""
 CORNERS: Final = (61, 291)
 INNER_BROWS: Final = (55, 285)
-OUTER_BROWS: Final = (105, 334)
 
 
 @dataclass(frozen=True)
@@ -25,13 +24,11 @@ class FaceCurves:
         corner: Height of the mouth's corners, mean of both, up; from the eyes.
         width: Width of the mouth.
         inner_brow: Height of the inner brows over the eyes.
-        outer_brow: Height of the outer brows over the eyes.
     """
 
     corner: F64
     width: F64
     inner_brow: F64
-    outer_brow: F64
 
 
 def face_curves(points: F32) -> FaceCurves:
@@ -48,7 +45,7 @@ def face_curves(points: F32) -> FaceCurves:
         return risen
 
     width = np.linalg.norm(spots[:, CORNERS[0]] - spots[:, CORNERS[1]], axis=1) / distance
-    return FaceCurves(height(CORNERS), width, height(INNER_BROWS), height(OUTER_BROWS))
+    return FaceCurves(height(CORNERS), width, height(INNER_BROWS))
 
 
 @dataclass(frozen=True)

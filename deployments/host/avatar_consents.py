@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import fsspec
 
 from deployments.host.avatar_owners import SHARED
 from pipeline.avatars.store import avatars_dir
-from pipeline.store_error import store_error
+from pipeline.store_error import reaching
 
 FOLDER: Final = "consents"
 
@@ -53,7 +53,7 @@ class AvatarConsents:
             StoreUnreachableError: The place does not take it.
         """
         text = json.dumps({"statement": statement, "given_at": self._wall_clock()}, ensure_ascii=False)
-        with self._reaching():
+        with reaching(self._uri):
             self._fs.makedirs(f"{self._root}/{avatar_id}", exist_ok=True)
             self._fs.pipe_file(self._path(avatar_id, owner), text.encode("utf-8"))
 
@@ -64,7 +64,7 @@ class AvatarConsents:
             StoreUnreachableError: The place does not answer.
         """
         found = []
-        with suppress(FileNotFoundError), self._reaching():
+        with suppress(FileNotFoundError), reaching(self._uri):
             self._fs.invalidate_cache()
             paths = self._fs.find(f"{self._root}/{avatar_id}") if owner is None else [self._path(avatar_id, owner)]
             for path in paths:
@@ -79,17 +79,8 @@ class AvatarConsents:
             StoreUnreachableError: The place does not answer.
         """
         path = f"{self._root}/{avatar_id}" if owner is None else self._path(avatar_id, owner)
-        with suppress(FileNotFoundError), self._reaching():
+        with suppress(FileNotFoundError), reaching(self._uri):
             self._fs.rm(path, recursive=owner is None)
 
     def _path(self, avatar_id: str, owner: str) -> str:
         return f"{self._root}/{avatar_id}/{owner or SHARED}.json"
-
-    @contextmanager
-    def _reaching(self) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise store_error(self._uri, error) from error

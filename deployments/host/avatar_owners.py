@@ -7,14 +7,13 @@ what the file holds. An avatar without such a file belongs to nobody in particul
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, Final
 
 import fsspec
 
 from pipeline.avatars.store import avatars_dir
-from pipeline.store_error import store_error
+from pipeline.store_error import reaching
 
 SHARED: Final = "shared"
 """Stands for an owner where an avatar that everybody may use has owners of its own, too."""
@@ -58,7 +57,7 @@ class AvatarOwners:
         Raises:
             StoreUnreachableError: The place does not take it.
         """
-        with self._reaching():
+        with reaching(self._uri):
             self._fs.makedirs(f"{self._root}/{avatar_id}", exist_ok=True)
             self._fs.pipe_file(self._path(avatar_id, owner), name.encode("utf-8", "replace")[:_MAX_NAME_BYTES])
 
@@ -68,7 +67,7 @@ class AvatarOwners:
         Raises:
             StoreUnreachableError: The place does not answer.
         """
-        with suppress(FileNotFoundError), self._reaching():
+        with suppress(FileNotFoundError), reaching(self._uri):
             return bytes(self._fs.cat_file(self._path(avatar_id, owner))).decode("utf-8", "replace")
         return None
 
@@ -78,7 +77,7 @@ class AvatarOwners:
         Raises:
             StoreUnreachableError: The place does not answer.
         """
-        with suppress(FileNotFoundError), self._reaching():
+        with suppress(FileNotFoundError), reaching(self._uri):
             self._fs.rm_file(self._path(avatar_id, owner))
 
     def forget(self, avatar_id: str) -> None:
@@ -92,7 +91,7 @@ class AvatarOwners:
 
     def _below(self, folder: str) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
-        with suppress(FileNotFoundError), self._reaching():
+        with suppress(FileNotFoundError), reaching(self._uri):
             self._fs.invalidate_cache()
             for path in self._fs.find(folder):
                 if mark := _MARK.search(str(path)):
@@ -101,12 +100,3 @@ class AvatarOwners:
 
     def _path(self, avatar_id: str, owner: str) -> str:
         return f"{self._root}/{avatar_id}/{owner}"
-
-    @contextmanager
-    def _reaching(self) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise store_error(self._uri, error) from error

@@ -13,8 +13,8 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +38,7 @@ from pipeline.avatars.store import (
     check_avatar_id,
     summary_of,
 )
-from pipeline.store_error import store_error
+from pipeline.store_error import reaching
 from pipeline.types import Avatar
 
 _FILES: Final = (ARRAYS_FILE, PREVIEW_FILE, MANIFEST_FILE)
@@ -107,7 +107,7 @@ class MirroredAvatarStore:
         stored = self._local.put(avatar, rename, temporary)
         stays = self._local.used_at(avatar_id) is None  # another process may have seen to that meanwhile
         shelf = _STAYS if stays else TEMPORARY_FOLDER
-        with self._reaching():
+        with reaching(self._uri):
             for name in _FILES:
                 path = self._local_root / shelf / avatar_id / name
                 self._fs.pipe_file(self._remote(shelf, avatar_id, name), path.read_bytes())
@@ -125,7 +125,7 @@ class MirroredAvatarStore:
         sizes, uses = self._listing()
         rows: dict[str, AvatarSummary] = {}
         for shelf, avatar_id in sorted(sizes):
-            with suppress(FileNotFoundError, BundleError), self._reaching():
+            with suppress(FileNotFoundError, BundleError), reaching(self._uri):
                 path = self._remote(shelf, avatar_id, MANIFEST_FILE)
                 manifest = parse_manifest(self._fs.cat_file(path), path)
                 used_at = _last(uses, avatar_id) if shelf else None
@@ -163,7 +163,7 @@ class MirroredAvatarStore:
         for avatar_id, marks in uses.items():
             kept = (TEMPORARY_FOLDER, avatar_id) in sizes or _last(uses, avatar_id) > now - IN_USE_S
             for mark in sorted(marks)[: -1 if kept else None]:
-                with suppress(FileNotFoundError), self._reaching():
+                with suppress(FileNotFoundError), reaching(self._uri):
                     self._fs.rm_file(self._mark_path(avatar_id, mark))
         self._local.expire(STALE_AFTER_S)
         return removed
@@ -203,13 +203,13 @@ class MirroredAvatarStore:
         return self._remote(TEMPORARY_FOLDER, f"{avatar_id}.{milliseconds:012x}")
 
     def _mark(self, avatar_id: str) -> None:
-        with self._reaching():
+        with reaching(self._uri):
             self._fs.pipe_file(self._mark_path(avatar_id, int(self._wall_clock() * 1000)), b"")
 
     def _listing(self, shelf: str = "") -> _Listing:
         sizes: Counter[tuple[str, str]] = Counter()
         uses: dict[str, list[int]] = {}
-        with self._reaching():
+        with reaching(self._uri):
             self._fs.invalidate_cache(self._remote(shelf, ""))
             found = self._fs.find(self._remote(shelf, ""), detail=True)
         depth = len(_parts(self._root))
@@ -224,7 +224,7 @@ class MirroredAvatarStore:
 
     def _exists(self, shelf: str, avatar_id: str) -> bool:
         path = self._remote(shelf, avatar_id, MANIFEST_FILE)
-        with self._reaching():
+        with reaching(self._uri):
             self._fs.invalidate_cache(path)
             return bool(self._fs.exists(path))
 
@@ -232,10 +232,10 @@ class MirroredAvatarStore:
         """Whether it was there. Where another process is faster, that is all right."""
         found = self._exists(shelf, avatar_id)
         if found:
-            with suppress(FileNotFoundError), self._reaching():
+            with suppress(FileNotFoundError), reaching(self._uri):
                 self._fs.rm_file(self._remote(shelf, avatar_id, MANIFEST_FILE))
         if found or shelf:
-            with suppress(FileNotFoundError), self._reaching():
+            with suppress(FileNotFoundError), reaching(self._uri):
                 self._fs.rm(self._remote(shelf, avatar_id), recursive=True)
         if shelf:
             self._local.discard(avatar_id, math.inf)
@@ -275,19 +275,10 @@ class MirroredAvatarStore:
 
     def _download(self, shelf: str, avatar_id: str, name: str) -> bytes:
         try:
-            with self._reaching():
+            with reaching(self._uri):
                 return bytes(self._fs.cat_file(self._remote(shelf, avatar_id, name)))
         except FileNotFoundError as error:
             raise AvatarNotFoundError("avatar_id", avatar_id, "the id of a registered avatar") from error
-
-    @contextmanager
-    def _reaching(self) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise store_error(self._uri, error) from error
 
 
 def _last(uses: dict[str, list[int]], avatar_id: str) -> float:

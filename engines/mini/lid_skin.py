@@ -58,7 +58,7 @@ def lid_sheet(patch: F64, lids: Lids) -> F64:
     t = smoothstep(0.0, 1.0, (rows - over[1]) / np.maximum(under[0] - over[1], 1.0))[..., None]
     mixed = 0.6 * top + 0.4 * bottom
     smooth: F64 = mixed * (1 - t) + (0.4 * mixed + 0.6 * bottom) * t
-    return smooth + _grain(patch, lids, over, under)
+    return smooth + _grain(patch, over, under)
 
 
 def in_front(patch: F64, sheet: F64, lids: Lids, lashes: float) -> F64:
@@ -106,7 +106,7 @@ def _band(patch: F64, first: F64, last: F64, percentile: float) -> F64:
     return result
 
 
-def _grain(patch: F64, lids: Lids, over: tuple[F64, F64], under: tuple[F64, F64]) -> F64:
+def _grain(patch: F64, over: tuple[F64, F64], under: tuple[F64, F64]) -> F64:
     """The grain of the skin over or under the eye, whichever is calmer, folded over all of the patch, float64 (h, w, 3)."""
     height, width = patch.shape[:2]
     fine = patch - cv2.GaussianBlur(patch, (0, 0), max(GRAIN_SIGMA * width, 1.0), borderType=cv2.BORDER_REPLICATE)

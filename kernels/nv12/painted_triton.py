@@ -30,7 +30,7 @@ from kernels.triton_launch import launch
 
 PAINT = Tiling(block_w=64, rows=4, warps=4)
 COLUMNS = 13
-"""Of the table: patch, mask, taps across and down, place in the output, face, height, width, left, top, right, bottom, weight."""
+"""Columns: patch, mask, taps across and down, place in the output, face, height, width, left, top, right, bottom, weight."""
 _NEAREST = tl.constexpr(8388608.0)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Generated:
-    """What a file is that was made while the connection was held.
+    """Facts about a file that `generate` made.
 
     Attributes:
         frames: Number of pictures.
@@ -22,7 +22,7 @@ class Generated:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far such a file is.
+    """Progress of a file that is being made.
 
     Attributes:
         state: `arriving`, `working` or `unknown`.
@@ -37,7 +37,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Presenter:
-    """Who can speak.
+    """A presenter that this caller may use.
 
     Attributes:
         avatar_id: Names it in all other calls.
@@ -135,7 +135,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """What was cut off.
+    """Speech that an interruption cut off.
 
     Attributes:
         epoch: Epoch of the session from now on.

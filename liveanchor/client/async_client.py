@@ -83,7 +83,7 @@ class AsyncClient:
         await self.send(calls.ready())
 
     async def presenters(self) -> tuple[Presenter, ...]:
-        """Everybody who can speak for this caller."""
+        """All presenters that this caller may use."""
         return await self.send(calls.presenters())
 
     async def progress(self, job_id: str) -> Progress:

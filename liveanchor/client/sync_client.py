@@ -83,7 +83,7 @@ class Client:
         self.send(calls.ready())
 
     def presenters(self) -> tuple[Presenter, ...]:
-        """Everybody who can speak for this caller."""
+        """All presenters that this caller may use."""
         return self.send(calls.presenters())
 
     def progress(self, job_id: str) -> Progress:

@@ -104,5 +104,5 @@ class RtcSettings(Settings):
 
     @field_serializer("turn_secret", when_used="json")
     def _whole(self, secret: SecretStr) -> str:
-        """As of `IceServer`."""
+        """Give the secret in full to Ray Serve's document, as `IceServer` does."""
         return secret.get_secret_value()

@@ -13,7 +13,7 @@ from pipeline.session.canvas import paste
 from pipeline.types import SAMPLE_RATE_HZ, Nv12Canvas
 
 STILL_EVERY: Final = 3
-"""Of pictures that repeat the one before, one in three is sent, so that whoever joins later sees one."""
+"""One in three pictures that repeat the one before is sent, so that whoever joins later sees one."""
 QUEUE_MS: Final = 1000
 FULL_SCALE: Final = 32767
 

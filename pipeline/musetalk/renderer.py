@@ -33,7 +33,7 @@ from pipeline.types import CROP_SIZE, MOTION_FPS, Avatar, CropBatch, Nv12RectBat
 
 DEFAULT_CACHE_BYTES: Final = 2 * 2**30
 _PATCHES_SHARE: Final = 0.5
-"""Of the bound on prepared faces, how much one avatar's patches may take on a device."""
+"""Share of the bound on prepared faces that one avatar's patches may take on a device."""
 _COPIERS: Final = 4
 """Threads that write pictures where a GPU paints: 3 MB each at 1080x1920, while the drawing thread has 1 ms for one."""
 Part = tuple[U8, ...]

@@ -36,7 +36,7 @@ class GenerateAnswer(BaseModel):
     duration_s: float = Field(description="Length of the speech.", examples=[4.0])
     width: int = Field(description="Pixels.", examples=[720])
     height: int = Field(description="Pixels.", examples=[1280])
-    size_bytes: int = Field(description="Of the file.", examples=[812345])
+    size_bytes: int = Field(description="Size of the file in bytes.", examples=[812345])
     avatar_id: str = Field(description="Who speaks.")
     digital_source_type: str = Field(
         SOURCE_TYPE, description="IPTC's word for a computed picture; the file's metadata hold it, too."

@@ -283,7 +283,7 @@ def offer_body(settings: ApiSettings) -> dict[str, Any]:
                 "type": "array",
                 "maxItems": settings.publish.max_publications,
                 "items": TARGET_SCHEMA,
-                "description": "WHIP ingests that the session is sent to from the start; how that goes, "
+                "description": "WHIP ingests and RTMP servers that the session is sent to from the start; how that goes, "
                 "`GET /stream/webrtc/{session_id}/publish` tells.",
             },
         }

@@ -126,7 +126,7 @@ def _body() -> dict[str, Any]:
             "description": "Access token of the presenter: `roomJoin`, `room`, an identity, the kind agent, and the attribute "
             "`lk.publish_on_behalf` with the agent's identity. LiveKit checks it.",
         },
-        "avatar_id": {"type": "string", "description": "Id of a presenter; the default one when left out."},
+        "avatar_id": {"type": "string", "description": "Id or name of a presenter; the default one when left out."},
         "fps": {"type": "integer", "enum": list(LIVE_FPS), "description": "Pictures per second."},
         "seed": SEED_SCHEMA,
     }

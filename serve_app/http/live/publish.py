@@ -1,4 +1,4 @@
-"""`/stream/webrtc/{id}/publish`: routes that send a live session to ingests of others (WHIP); the encode is that of all viewers."""
+"""`/stream/webrtc/{id}/publish`: send a live session to ingests of others (WHIP, RTMP); its encode is that of all viewers."""
 
 from __future__ import annotations
 
@@ -55,8 +55,19 @@ def publish_routes(services: Services, host: LiveHost) -> APIRouter:
     @router.post(
         "",
         status_code=201,
-        summary="Send a live session to a WHIP ingest",
-        responses=problems(400, "session_not_found", 408, "session_ended", 413, 415, "ingest_refused", 500, 503),
+        summary="Send a live session to a WHIP ingest or an RTMP server",
+        responses=problems(
+            400,
+            "session_not_found",
+            408,
+            "session_ended",
+            413,
+            415,
+            "too_many_publications",
+            "ingest_refused",
+            500,
+            503,
+        ),
         openapi_extra={"requestBody": {"required": True, "content": {JSON: {"schema": TARGET_SCHEMA}}}},
     )
     async def publish(session_id: str, request: Request, response: Response) -> PublicationAnswer:

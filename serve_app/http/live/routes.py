@@ -46,7 +46,11 @@ _NEXT: Final = (
     ("interrupt", "interrupt_stream_webrtc__session_id__interrupt_post", "Stop speaking."),
     ("express", "express_stream_webrtc__session_id__express_post", "Change what the face expresses."),
     ("events", "events_stream_webrtc__session_id__events_get", "What happens in the session."),
-    ("publish", "publish_stream_webrtc__session_id__publish_post", "Send it to a WHIP ingest as well."),
+    (
+        "publish",
+        "publish_stream_webrtc__session_id__publish_post",
+        "Send it to a WHIP ingest or an RTMP server as well.",
+    ),
     ("watch", "view_stream_whep__session_id__post", "One more viewer (WHEP)."),
     ("end", "delete_stream_webrtc__session_id__delete", "End it."),
 )

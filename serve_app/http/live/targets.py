@@ -46,7 +46,7 @@ def target_of(values: Mapping[str, object], settings: ApiSettings, prefix: str =
     """
     url, token = values.get("url"), values.get("token")
     if url is None or url == "":
-        raise MissingFieldError(f"{prefix}url", "nothing", "the address of a WHIP ingest")
+        raise MissingFieldError(f"{prefix}url", "nothing", "the address of a WHIP ingest or an RTMP server")
     for name, value in (("url", url), ("token", token)):
         if value is not None and not isinstance(value, str):
             raise InvalidInputError(f"{prefix}{name}", as_it_came(value), "text")

@@ -57,7 +57,7 @@ class VideoAnswer(BaseModel):
     fps: float = Field(examples=[25])
     frames: int = Field(description="Pictures in all; 0 while unknown.", examples=[310])
     frames_done: int = Field(examples=[124])
-    size_bytes: int | None = Field(None, description="Of the file, once it is completed.")
+    size_bytes: int | None = Field(None, description="Size of the file in bytes, once it is completed.")
     attempt: int = Field(description="How often it was begun; more than once after a failure of ours.", examples=[1])
     captions: str | None = Field(None, description="WebVTT of what is said, where text came.", examples=["WEBVTT\n"])
     webhook_url: str | None = Field(None, description="Where it is told how the video ended.")
