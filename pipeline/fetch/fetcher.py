@@ -11,7 +11,9 @@ import asyncio
 import io
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import httpx
@@ -23,6 +25,11 @@ from pipeline.fetch.settings import FetchSettings
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """(name, port) -> every IP address of the name, as text."""
+NAME_S: Final = 5.0
+"""Seconds within which a name must be looked up, the wait for a thread included."""
+_THREADS: Final = ThreadPoolExecutor(16, "fetched-name")
+"""Where the system's resolver is waited for: up to 20 s for names that strangers choose, so not in the loop's own pool, and not
+with the names of ICE servers (`pipeline.webrtc.names`)."""
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _HEADERS: Final = {"User-Agent": "LiveAnchor", "Accept": "*/*", "Accept-Encoding": "identity"}
 
@@ -39,7 +46,8 @@ async def system_addresses(name: str, port: int) -> list[str]:
     Raises:
         OSError: There is no such name.
     """
-    found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    ask = partial(socket.getaddrinfo, name, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_THREADS, ask)
     return [str(entry[4][0]) for entry in found]
 
 
@@ -49,12 +57,14 @@ class Fetcher:
     Args:
         settings: What may be fetched.
         resolve: Looks names up.
+        name_s: Seconds within which a name must be looked up.
     """
 
-    def __init__(self, settings: FetchSettings, resolve: Resolve = system_addresses) -> None:
+    def __init__(self, settings: FetchSettings, resolve: Resolve = system_addresses, name_s: float = NAME_S) -> None:
         self._settings = settings
         self._networks = networks_of(settings.networks)
         self._resolve = resolve
+        self._name_s = name_s
         self._tls = httpx.create_ssl_context(trust_env=False)  # once: it reads all certificates
 
     async def fetch(self, url: str, field: str, max_bytes: int, charge: Callable[[int], None]) -> bytes:
@@ -105,7 +115,7 @@ class Fetcher:
 
         Raises:
             UrlRefusedError: The address, or one that it redirects to, is not fetched.
-            UrlUnreachableError: The name has no address, or there are too many redirects.
+            UrlUnreachableError: The name has no address or is not found in time, or there are too many redirects.
             httpx.HTTPError: The connection failed.
         """
         target = self.check(url, field)
@@ -151,12 +161,16 @@ class Fetcher:
 
         Raises:
             UrlRefusedError: One of them may not be reached.
-            UrlUnreachableError: There is none.
+            UrlUnreachableError: There is none, or it is not found in time.
         """
         port = url.port or (443 if url.scheme == "https" else 80)
         name = url.raw_host.decode("ascii")
         try:
-            addresses = await self._resolve(name, port)
+            async with asyncio.timeout(self._name_s):
+                addresses = await self._resolve(name, port)
+        except TimeoutError as error:
+            allowed = f"a name that is found within {self._name_s:g} s"
+            raise UrlUnreachableError(field, "a host whose name is not found in time", allowed) from error
         except (OSError, UnicodeError) as error:  # a label that is too long is no OSError
             raise _unreachable(field) from error
         if not addresses:

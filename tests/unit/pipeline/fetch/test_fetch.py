@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 import threading
 from collections.abc import AsyncGenerator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -113,6 +115,35 @@ def test_names_of_this_machine_are_looked_up_and_refused() -> None:
     for url in ("http://localhost/", "http://127.0.0.1/", "http://[::1]/"):
         with pytest.raises(UrlRefusedError):
             asyncio.run(Fetcher(FetchSettings()).fetch(url, "audio_url", 1000, print))
+
+
+def test_names_that_are_never_found_hold_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, found = [], threading.Event()
+
+    def never(name: str, port: int, *_: Any, **__: Any) -> list[Any]:
+        asked.append(name)
+        found.wait()
+        raise OSError(name)
+
+    async def body() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        fetcher = Fetcher(FetchSettings(), name_s=0.05)
+        fetching = [
+            asyncio.create_task(fetcher.fetch(f"http://n{number}.example/", "audio_url", 1000, print))
+            for number in range(40)
+        ]
+        for refused in await asyncio.gather(*fetching, return_exceptions=True):
+            assert isinstance(refused, UrlUnreachableError) and refused.field == "audio_url"
+            assert "found within 0.05 s" in str(refused)
+        async with asyncio.timeout(10):
+            assert await asyncio.to_thread(lambda: 5) == 5, "the loop's own threads are free"
+
+    monkeypatch.setattr(socket, "getaddrinfo", never)
+    try:
+        asyncio.run(body())
+    finally:
+        found.set()
+    assert 0 < len(asked) < 40, "nobody waits any more for those that had no thread"
 
 
 class Files:
