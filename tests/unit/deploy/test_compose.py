@@ -11,6 +11,7 @@ import yaml
 from serve_app.config.settings import AppConfig, load_config
 from tests.support.paths import ROOT
 from tests.support.require import missing
+from tests.unit.deploy.relays import is_denied
 
 FOLDER = ROOT / "deploy"
 FILLED = {
@@ -72,6 +73,17 @@ def test_only_media_and_the_relay_are_reached_from_elsewhere(services: dict[str,
     ]
     assert opened and all(str(port).endswith("/udp") for port in opened)
     assert services["liveanchor"]["cap_drop"] == ["ALL"]
+
+
+@pytest.mark.parametrize(
+    "peer",
+    ["0.0.0.1", "10.1.2.3", "100.64.0.1", "127.0.0.1", "169.254.169.254", "172.17.0.1", "172.31.255.255"]
+    + ["192.168.1.1", "fd00::1", "fe80::1"],
+)
+def test_the_relay_leads_into_no_network_behind_it(services: dict[str, Any], peer: str) -> None:
+    relay = services["coturn"]["command"]
+    assert "--no-tcp-relay" in relay and is_denied(relay, peer)
+    assert not is_denied(relay, FILLED["PUBLIC_IP"]), "media go there"
 
 
 def test_what_is_accepted_survives(services: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ import yaml
 
 from serve_app.config.settings import load_config
 from tests.support.paths import ROOT
+from tests.unit.deploy.relays import is_denied
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 PRODUCTION = FOLDER / "production"
@@ -71,6 +72,37 @@ def test_containers_have_no_rights() -> None:
             assert {"configMapRef", "secretRef"} == {name for source in one["envFrom"] for name in source}
 
 
+def test_the_relay_leads_to_media_alone() -> None:
+    [relay] = documents(PRODUCTION / "turn.yaml")[0]["spec"]["template"]["spec"]["containers"]
+    assert "--no-tcp-relay" in relay["args"]
+    for peer in ("0.0.0.1", "127.0.0.1", "169.254.169.254", "10.96.0.1", "fe80::1"):
+        assert is_denied(relay["args"], peer), peer
+    for pod in ("10.244.0.7", "192.168.0.7", "100.64.0.7"):  # kubeadm's with Flannel, Calico's, some clouds'
+        assert not is_denied(relay["args"], pod), pod
+
+
+def test_ports_that_run_code_are_open_to_ray_and_its_operator_alone() -> None:
+    policies = {one["metadata"]["name"]: one["spec"] for one in documents(PRODUCTION / "network.yaml")}
+    nodes = {"matchExpressions": [{"key": "ray.io/node-type", "operator": "Exists"}]}
+    assert policies["ray"]["podSelector"] == nodes and policies["valkey"]["podSelector"] == {
+        "matchLabels": documents(PRODUCTION / "valkey.yaml")[0]["spec"]["template"]["metadata"]["labels"]
+    }
+    [to_valkey] = policies["valkey"]["ingress"]
+    assert to_valkey["from"] == [{"podSelector": nodes}]
+    everybody = [one for one in policies["ray"]["ingress"] if "from" not in one]
+    media = {"protocol": "UDP"} | {
+        field: int(values("settings.env")[f"LIVEANCHOR_RTC__UDP_PORT_{end}"])
+        for field, end in (("port", "MIN"), ("endPort", "MAX"))
+    }
+    assert [one["ports"] for one in everybody] == [[{"protocol": "TCP", "port": 8000}, media]]
+    for one in policies["ray"]["ingress"]:
+        asked = {port["port"] for port in one.get("ports", [])} or {8265, 6379, 10001}
+        if asked & {8265, 6379, 10001}:
+            [source] = one["from"]
+            operator = source["podSelector"].get("matchLabels", {}).get("app.kubernetes.io/component")
+            assert source == {"podSelector": nodes} or (operator == "kuberay-operator" and asked == {8265})
+
+
 @pytest.mark.nightly("needs kubectl, which is in no package that the tests install")
 def test_kubectl_renders_it(tmp_path: Path) -> None:
     if shutil.which("kubectl") is None:
@@ -92,4 +124,5 @@ def test_kubectl_renders_it(tmp_path: Path) -> None:
                 secret,
             ]
     assert {one["metadata"].get("namespace", "liveanchor") for one in rendered.values()} == {"liveanchor"}
-    assert {"Namespace", "PersistentVolumeClaim", "StatefulSet", "DaemonSet", "PodMonitor", "Service"} <= set(rendered)
+    asked = {"Namespace", "PersistentVolumeClaim", "StatefulSet", "DaemonSet", "NetworkPolicy", "PodMonitor", "Service"}
+    assert asked <= set(rendered)
