@@ -174,8 +174,11 @@ def test_real_faces_are_the_same_however_they_are_cut(reference: np.ndarray, chu
 def test_real_faces_pass_through_and_lie_midway(reference: np.ndarray) -> None:
     native = spoken(settings(fps=25), syllables(16_001))
     assert len(reference) == 51 and len(native) == 26
-    np.testing.assert_array_equal(reference[0::2], native[:26])
-    mean = (native[:-1].astype(float) + native[1:]) / 2
+    wrong = (
+        reference[0::2].astype(float) - native[:26]
+    )  # without Rife the face is drawn in the canvas's pixels, not as a crop
+    assert 10 * np.log10(255**2 / (wrong**2).mean(axis=(1, 2))).min() > 36
+    mean = (reference[0:-2:2].astype(float) + reference[2::2]) / 2
     assert np.abs(reference[1:51:2] - mean).max() <= 3.0  # blended in RGB, rounded twice
     assert np.abs(np.diff(native.astype(int), axis=0)).max() > 40
 
