@@ -1,8 +1,7 @@
 """What each command does in Redis: one Lua script, which the server runs as a whole or not at all.
 
 A job is a hash, with the columns that it has in SQLite. Sorted sets hold ids by time: all jobs and those of each owner (created),
-those that wait, all and those of each owner (created), those that are being made (end of the lease), those that have ended (end).
-All keys share a hash tag.
+those that wait (created), those that are being made (end of the lease), those that have ended (end). All keys share a hash tag.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ end
 _COMMON: Final = """
 local function leave(id)
   redis.call('ZREM', P .. 'queued', id)
-  redis.call('ZREM', P .. 'queued:' .. get(id, 'owner'), id)
   redis.call('ZREM', P .. 'leases', id)
   redis.call('ZREM', P .. 'ended', id)
 end
@@ -48,16 +46,10 @@ local function finish(id, state)
   redis.call('ZADD', P .. 'ended', s(now), id)
   announce(id, state)
 end
-local function wait(id, since)
-  local owner = get(id, 'owner')
-  redis.call('ZADD', P .. 'queued', since, id)
-  redis.call('ZADD', P .. 'queued:' .. owner, since, id)
-  redis.call('SADD', P .. 'waiting_owners', owner)
-end
 local function queue(id, not_before)
   leave(id)
   set(id, 'state', 'queued', 'not_before', s(not_before), 'done', '0', 'total', '0')
-  wait(id, get(id, 'created_at'))
+  redis.call('ZADD', P .. 'queued', get(id, 'created_at'), id)
 end
 local function forget(id)
   local owner, k = get(id, 'owner'), get(id, 'idempotency_key')
@@ -95,8 +87,7 @@ function ops.add()
     set(a.id, 'idempotency_key', a.key)
     redis.call('HSET', P .. 'keys', k, a.id)
   end
-  for _, name in ipairs({{'all', 'of:' .. a.owner}}) do redis.call('ZADD', P .. name, s(now), a.id) end
-  wait(a.id, s(now))
+  for _, name in ipairs({{'all', 'of:' .. a.owner, 'queued'}}) do redis.call('ZADD', P .. name, s(now), a.id) end
   return {{job = read(a.id), created = true}}
 end
 function ops.retry()
@@ -111,21 +102,20 @@ end
 """
 _WORK: Final = f"""
 local function next_waiting()
-  local busy, found, least, since = {{}}, nil, nil, nil
+  local busy, seen, found, least = {{}}, {{}}, nil, nil
   for _, id in ipairs(redis.call('ZRANGE', P .. 'leases', 0, -1)) do
     local owner = get(id, 'owner')
     busy[owner] = (busy[owner] or 0) + 1
   end
-  for _, owner in ipairs(redis.call('SMEMBERS', P .. 'waiting_owners')) do
-    local ids, count = redis.call('ZRANGE', P .. 'queued:' .. owner, 0, -1, 'WITHSCORES'), busy[owner] or 0
-    if #ids == 0 then redis.call('SREM', P .. 'waiting_owners', owner) end
-    for i = 1, #ids, 2 do
-      if number(ids[i], 'not_before') <= now then
-        local at = tonumber(ids[i + 1])
-        local sooner = found and count == least and (at < since or (at == since and ids[i] < found))
-        if not found or count < least or sooner then found, least, since = ids[i], count, at end
-        break
-      end
+  for _, id in ipairs(redis.call('ZRANGE', P .. 'queued', 0, -1)) do
+    local state, owner, not_before = unpack(redis.call('HMGET', key(id), 'state', 'owner', 'not_before'))
+    if state ~= 'queued' then
+      redis.call('ZREM', P .. 'queued', id)
+    elseif not seen[owner] and tonumber(not_before or '0') <= now then
+      local count = busy[owner] or 0
+      if not found or count < least then found, least = id, count end
+      if least == 0 then break end
+      seen[owner] = true
     end
   end
   return found

@@ -190,6 +190,29 @@ def test_an_owner_with_many_jobs_does_not_keep_others_waiting(store: JobStore, c
     assert claim(store).job_id == "video_b0"
 
 
+def test_the_queue_in_redis_is_what_waits_and_nothing_else(redis_url: str, clock: ManualClock) -> None:
+    """Whatever another version left there: a job that is being made, one that is gone, and none of its sets by owner."""
+    import redis
+
+    from deployments.video_jobs.redis_store import PREFIX, RedisJobStore
+
+    client = redis.Redis.from_url(redis_url, decode_responses=True)
+    client.flushall()
+    store = RedisJobStore(redis_url, clock)
+    add(store, "video_1", "anna")
+    assert claim(store).attempt == 1
+    for name in ("queued", "queued:anna"):
+        client.zadd(PREFIX + name, {"video_1": 1.0, "video_gone": 2.0})
+    client.sadd(PREFIX + "waiting_owners", "anna")
+    assert store.handle(ClaimJob("w", LEASE_S)) is None, "it would be made twice"
+    assert store.handle(ReadQueue()) == QueueFacts(0, 0.0, 1, 0)
+    add(store, "video_2", "berta")
+    client.delete(PREFIX + "queued:berta", PREFIX + "waiting_owners")
+    assert claim(store).job_id == "video_2"
+    store.close()
+    client.close()
+
+
 def test_length_and_age_of_the_queue(store: JobStore, clock: ManualClock) -> None:
     assert store.handle(ReadQueue()) == QueueFacts(0, 0.0, 0, 0)
     add(store, "video_1", spec=replace(SPEC, webhook_url="https://example.com/"))
