@@ -44,7 +44,7 @@ COPY pyproject.toml constraints.txt /build/
 COPY deploy/requirements.py /build/deploy/requirements.py
 RUN --mount=type=secret,id=pip_conf,target=/etc/pip.conf \
     --mount=type=cache,target=/root/.cache/pip \
-    python /build/deploy/requirements.py serve live speech onnx redis c2pa tracing > /build/requirements.txt \
+    python /build/deploy/requirements.py serve live livekit speech onnx redis objects c2pa tracing > /build/requirements.txt \
     && python -m pip install --constraint /build/constraints.txt --requirement /build/requirements.txt
 
 FROM base AS cuda-packages
@@ -52,7 +52,7 @@ COPY pyproject.toml constraints.txt /build/
 COPY deploy/requirements.py /build/deploy/requirements.py
 RUN --mount=type=secret,id=pip_conf,target=/etc/pip.conf \
     --mount=type=cache,target=/root/.cache/pip \
-    python /build/deploy/requirements.py serve live speech onnx redis c2pa tracing gpu musetalk > /build/requirements.txt \
+    python /build/deploy/requirements.py serve live livekit speech onnx redis objects c2pa tracing gpu musetalk > /build/requirements.txt \
     && python -m pip install --constraint /build/constraints.txt --requirement /build/requirements.txt
 
 # The face models (1.7 MB), so that portraits need no network; this layer is made again only when the packages change.

@@ -21,7 +21,7 @@ from requirements import requirements
 
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS = ROOT / "engines" / "weights_data"
-RUNTIME = ("serve", "live", "speech", "onnx", "redis", "gpu", "musetalk", "c2pa", "tracing")
+RUNTIME = ("serve", "live", "livekit", "speech", "onnx", "redis", "objects", "gpu", "musetalk", "c2pa", "tracing")
 """Extras that images install; what only the others need is marked as optional."""
 EVERYTHING = (*RUNTIME, "tensorrt-rtx", "dev")
 SPACE = uuid.UUID("8c2b8f1e-5d0f-4f5e-9f0a-6f1d1c9f2a77")

@@ -19,6 +19,7 @@ from tests.support.require import missing
 
 sys.path.insert(0, str(ROOT / "deploy"))
 from requirements import requirements  # type: ignore[import-not-found]  # a script of the image, in no package
+from sbom import RUNTIME  # type: ignore[import-not-found]
 
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -87,7 +88,9 @@ def test_requirements_follow_extras_of_extras() -> None:
         extras = re.search(r"requirements\.py ([a-z0-9 -]+) >", command)
         assert extras is not None
         asked = requirements(PYPROJECT, extras[1].split())
-        assert any(one.startswith("ray[serve]") for one in asked) and any(one.startswith("aiortc") for one in asked)
+        for package in ("ray[serve]", "aiortc", "livekit", "obstore", "redis", "c2pa-python", "opentelemetry-sdk"):
+            assert any(one.startswith(f"{package}>=") for one in asked), f"{package} is promised in docs/"
+        assert set(extras[1].split()) <= set(RUNTIME), "the bill of materials says what images install"
         assert ("triton>=3.3,<4" in asked) is (name == "cuda-packages")
 
 

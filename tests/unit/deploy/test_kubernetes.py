@@ -64,7 +64,7 @@ def test_containers_have_no_rights() -> None:
             assert one["securityContext"]["allowPrivilegeEscalation"] is False
             assert one["securityContext"]["capabilities"]["drop"] == ["ALL"]
             assert one["resources"]["requests"] and one["resources"]["limits"]
-    [service] = documents(FOLDER / "base" / "rayservice.yaml")
+    [service] = [one for one in documents(FOLDER / "base" / "rayservice.yaml") if one["kind"] == "RayService"]
     cluster = service["spec"]["rayClusterConfig"]
     for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
         for one in group["template"]["spec"]["containers"]:
@@ -112,14 +112,18 @@ def test_kubectl_renders_it(tmp_path: Path) -> None:
     shutil.copy(production / "secrets.env.example", production / "secrets.env")
     done = subprocess.run(["kubectl", "kustomize", production], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    rendered = {one["kind"]: one for one in yaml.safe_load_all(done.stdout)}
-    secret, settings = rendered["Secret"]["metadata"]["name"], rendered["ConfigMap"]["metadata"]["name"]
+    everything = list(yaml.safe_load_all(done.stdout))
+    rendered = {one["kind"]: one for one in everything}
+    secret = rendered["Secret"]["metadata"]["name"]
+    defaults, settings = sorted(one["metadata"]["name"] for one in everything if one["kind"] == "ConfigMap")
+    assert defaults == "liveanchor-defaults" and settings.startswith("liveanchor-settings-")
     assert secret != "liveanchor-secrets", "it has a hash, so that a change is a new cluster"  # noqa: S105
     cluster = rendered["RayService"]["spec"]["rayClusterConfig"]
     assert cluster["gcsFaultToleranceOptions"]["redisPassword"]["valueFrom"]["secretKeyRef"]["name"] == secret
     for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
         for one in group["template"]["spec"]["containers"]:
             assert [source.get("secretRef", source.get("configMapRef"))["name"] for source in one["envFrom"]] == [
+                defaults,
                 settings,
                 secret,
             ]

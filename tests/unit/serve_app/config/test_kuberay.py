@@ -10,12 +10,14 @@ import yaml
 from tests.support.paths import ROOT
 
 
+def documents() -> dict[str, dict[str, Any]]:
+    text = (ROOT / "deploy/kubernetes/base/rayservice.yaml").read_text(encoding="utf-8")
+    return {one["kind"]: one for one in yaml.safe_load_all(text)}
+
+
 @pytest.fixture(scope="module")
 def service() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load(
-        (ROOT / "deploy/kubernetes/base/rayservice.yaml").read_text(encoding="utf-8")
-    )
-    return loaded
+    return documents()["RayService"]
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +89,30 @@ def test_jobs_get_the_time_that_was_promised(service: dict[str, Any], serve_conf
 
 def test_what_nodes_share_is_shared(service: dict[str, Any]) -> None:
     for pod, one in zip(pods(service), containers(service), strict=True):
-        env = {entry["name"]: entry["value"] for entry in one["env"]}
         mounts = {mount["name"]: mount["mountPath"] for mount in one["volumeMounts"]}
         claims = {volume["name"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume}
         for name in ("LIVEANCHOR_STORES__AVATARS", "LIVEANCHOR_STORES__RESULTS"):
-            path = env[name].removeprefix("file://")
+            path = documents()["ConfigMap"]["data"][name].removeprefix("file://")
             assert any(path.startswith(mounts[claim]) for claim in claims)
+
+
+def test_settings_of_yours_win_over_those_of_the_manifest(service: dict[str, Any]) -> None:
+    defaults = documents()["ConfigMap"]
+    assert defaults["data"].keys() >= {
+        "LIVEANCHOR_STORES__AVATARS",
+        "LIVEANCHOR_STORES__RESULTS",
+        "LIVEANCHOR_KEYS__FILE",
+    }
+    for one in containers(service):
+        sources = [
+            next(iter(source.values())) for source in one["envFrom"]
+        ]  # of two that say the same the last one wins
+        assert [source["name"] for source in sources] == [
+            defaults["metadata"]["name"],
+            "liveanchor-settings",
+            "liveanchor-secrets",
+        ]
+        assert [source.get("optional", False) for source in sources] == [False, True, True]
+        assert not [
+            entry["name"] for entry in one["env"] if entry["name"].startswith("LIVEANCHOR_") and "__" in entry["name"]
+        ]
