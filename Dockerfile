@@ -21,14 +21,16 @@ RUN --mount=type=secret,id=pip_conf,target=/etc/pip.conf \
 # What every target has: a user without rights, an environment, and the tools that probes and hooks call.
 FROM ${PYTHON_IMAGE} AS base
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
-# wget: KubeRay's probes; procps: the drain hook of deploy/kubernetes/base/rayservice.yaml
+# wget: KubeRay's probes; procps: the drain hook of deploy/kubernetes/base/rayservice.yaml. KubeRay before 1.4 starts Ray in a login shell,
+# where /etc/profile sets PATH anew.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends procps tini wget \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 liveanchor \
     && useradd --uid 10001 --gid 10001 --create-home liveanchor \
     && install -d -o liveanchor -g liveanchor /data/liveanchor /tmp/ray \
-    && python -m venv /opt/venv
+    && python -m venv /opt/venv \
+    && echo "PATH=/opt/venv/bin:\$PATH" > /etc/profile.d/venv.sh
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     LIVEANCHOR_HOME=/data/liveanchor \

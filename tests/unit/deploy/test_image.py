@@ -66,6 +66,18 @@ def test_targets_run_without_rights_and_say_how_they_are(target: str) -> None:
     assert "EXPOSE 8000" in lines and any("weights" in line and "--from=weights" in line for line in lines)
 
 
+def test_login_shells_find_the_environment_too(tmp_path: Path) -> None:
+    """KubeRay before 1.4 runs `bash -lc "ray start ..."`: Debian's /etc/profile sets PATH anew, then reads /etc/profile.d/*.sh."""
+    written = re.search(r"&& (echo [^&]*?) > /etc/profile\.d/\w+\.sh", " ".join(stages()["base"]))
+    assert written is not None
+    profile = tmp_path / "profile.sh"
+    shell = ["/bin/bash", "-euo", "pipefail", "-c"]
+    subprocess.run([*shell, f"{written[1]} > {profile}"], check=True, env={"PATH": "/while/building"})
+    fresh = f"PATH=/usr/local/bin:/usr/bin:/bin; . {profile}; echo $PATH"
+    done = subprocess.run([*shell, fresh], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "/opt/venv/bin:/usr/local/bin:/usr/bin:/bin"
+
+
 def test_packages_come_before_our_code_and_no_configuration_stays() -> None:
     for name in ("cpu-packages", "cuda-packages"):
         copied = " ".join(line for line in stages()[name] if line.startswith("COPY"))

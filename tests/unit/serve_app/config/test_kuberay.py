@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -94,6 +95,13 @@ def test_what_nodes_share_is_shared(service: dict[str, Any]) -> None:
         for name in ("LIVEANCHOR_STORES__AVATARS", "LIVEANCHOR_STORES__RESULTS"):
             path = documents()["ConfigMap"]["data"][name].removeprefix("file://")
             assert any(path.startswith(mounts[claim]) for claim in claims)
+
+
+def test_the_user_of_the_image_may_write_into_volumes(service: dict[str, Any]) -> None:
+    group = re.search(r"^USER \d+:(\d+)$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.M)
+    assert group is not None
+    for pod in pods(service):
+        assert pod["securityContext"] == {"fsGroup": int(group[1]), "fsGroupChangePolicy": "OnRootMismatch"}
 
 
 def test_settings_of_yours_win_over_those_of_the_manifest(service: dict[str, Any]) -> None:
