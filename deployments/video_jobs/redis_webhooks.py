@@ -13,6 +13,7 @@ from deployments.video_jobs.refusals import no_message, not_found
 from deployments.video_jobs.rows import message_of
 from deployments.video_jobs.webhooks import (
     LOGGED,
+    MOST_OF_OWNER,
     ClaimMessages,
     ListMessages,
     NoteAttempt,
@@ -58,12 +59,18 @@ local function message(m)
   return found
 end
 function ops.claim_messages()
-  local found = {{}}
-  for i, m in ipairs(redis.call('ZRANGEBYSCORE', P .. 'messages', '-inf', s(now), 'LIMIT', 0, a.most)) do
-    redis.call('ZADD', P .. 'messages', s(now + a.lease_s), m)
-    redis.call('HINCRBY', message_key(m), 'attempt', 1)
-    redis.call('HINCRBY', message_key(m), 'tries', 1)
-    found[i] = message(m)
+  local found, of = {{}}, {{}}
+  for _, owner in ipairs(a.in_flight) do of[owner] = (of[owner] or 0) + 1 end
+  for _, m in ipairs(redis.call('ZRANGEBYSCORE', P .. 'messages', '-inf', s(now))) do
+    if #found >= a.most then break end
+    local owner = redis.call('HGET', message_key(m), 'owner')
+    if (of[owner] or 0) < {MOST_OF_OWNER} then
+      of[owner] = (of[owner] or 0) + 1
+      redis.call('ZADD', P .. 'messages', s(now + a.lease_s), m)
+      redis.call('HINCRBY', message_key(m), 'attempt', 1)
+      redis.call('HINCRBY', message_key(m), 'tries', 1)
+      found[#found + 1] = message(m)
+    end
   end
   return {{messages = found}}
 end
@@ -135,7 +142,8 @@ def handle(run: Callable[..., Any], command: WebhookCommand[Any]) -> Any:
     """
     match command:
         case ClaimMessages():
-            found = run("claim_messages", command, lease_s=command.lease_s, most=command.most)
+            values = {"lease_s": command.lease_s, "most": command.most, "in_flight": command.in_flight}
+            found = run("claim_messages", command, **values)
         case NoteAttempt():
             return bool(run("note_attempt", command, **vars(command))["held"])
         case ListMessages():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from typing import Any
 
 from deployments.video_jobs.refusals import no_message
@@ -11,6 +12,7 @@ from deployments.video_jobs.rows import message_of
 from deployments.video_jobs.sqlite_operations import read
 from deployments.video_jobs.webhooks import (
     LOGGED,
+    MOST_OF_OWNER,
     ClaimMessages,
     ListMessages,
     Message,
@@ -46,15 +48,22 @@ def handle(database: sqlite3.Connection, command: WebhookCommand[Any], now: floa
 
 
 def _claim(database: sqlite3.Connection, command: ClaimMessages, now: float) -> tuple[Message, ...]:
-    due = database.execute(
-        "SELECT id FROM messages WHERE due_at <= ? ORDER BY due_at, id LIMIT ?", (now, command.most)
-    ).fetchall()
-    for [message_id] in due:
+    of: Counter[str] = Counter(command.in_flight)
+    found: list[str] = []
+    for message_id, owner in database.execute(
+        "SELECT id, owner FROM messages WHERE due_at <= ? ORDER BY due_at, id", (now,)
+    ):
+        if len(found) >= command.most:
+            break
+        if of[owner] < MOST_OF_OWNER:
+            of[owner] += 1
+            found.append(message_id)
+    for message_id in found:
         database.execute(
             "UPDATE messages SET due_at = ?, attempt = attempt + 1, tries = tries + 1 WHERE id = ?",
             (now + command.lease_s, message_id),
         )
-    return tuple(_read(database, message_id) for [message_id] in due)
+    return tuple(_read(database, message_id) for message_id in found)
 
 
 def _note(database: sqlite3.Connection, command: NoteAttempt, now: float) -> bool:

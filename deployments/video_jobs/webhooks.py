@@ -17,6 +17,8 @@ from deployments.video_jobs.job import JobFailure, JobState
 
 LOGGED: Final = 20
 """Attempts of one message that are remembered; older ones are forgotten first."""
+MOST_OF_OWNER: Final = 4
+"""Messages of one owner that one sender sends at once: receivers that never answer hold up their owner's messages alone."""
 
 
 class MessageState(StrEnum):
@@ -98,15 +100,17 @@ class WebhookCommand(JobCommand[Answer]):
 
 @dataclass(frozen=True)
 class ClaimMessages(WebhookCommand[tuple[Message, ...]]):
-    """Begin an attempt of each message that is due, those that are due longest first.
+    """Begin an attempt of each message that is due, those that are due longest first, and no more than `MOST_OF_OWNER` of an owner.
 
     Attributes:
         lease_s: Seconds after which a message is due again whose attempt was never noted.
         most: Most messages.
+        in_flight: Owner of each message that the caller is sending already.
     """
 
     lease_s: float
     most: int
+    in_flight: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

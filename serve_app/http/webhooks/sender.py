@@ -54,7 +54,7 @@ class WebhookSender:
         self._wall_clock = wall_clock
         self._chance = chance
         self._answer_s = answer_s
-        self._sending: set[asyncio.Task[None]] = set()
+        self._sending: dict[asyncio.Task[None], str] = {}
         self._log = structlog.get_logger("liveanchor.webhooks")
 
     async def run(self) -> None:
@@ -72,15 +72,16 @@ class WebhookSender:
             JobStoreError: The store cannot be used.
         """
         free = AT_ONCE - len(self._sending)
-        due = await self._jobs.handle(ClaimMessages(LEASE_S, free)) if free > 0 else ()
-        begun = [asyncio.create_task(self._attempt(one), name=one.message_id) for one in due]
+        in_flight = tuple(self._sending.values())
+        due = await self._jobs.handle(ClaimMessages(LEASE_S, free, in_flight)) if free > 0 else ()
+        begun = {asyncio.create_task(self._attempt(one), name=one.message_id): one.owner for one in due}
+        self._sending |= begun
         for task in begun:
-            self._sending.add(task)
             task.add_done_callback(self._done)
-        return begun
+        return list(begun)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._sending.discard(task)
+        del self._sending[task]
         if not task.cancelled() and (fault := task.exception()) is not None:  # it is due again when its lease runs out
             reason = first_line(fault, named=True)
             self._log.warning("message_not_sent", message_id=task.get_name(), reason=reason)

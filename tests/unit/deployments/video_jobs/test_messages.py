@@ -24,6 +24,7 @@ from deployments.video_jobs.job import JobFailure, JobResult, JobSpec, JobState
 from deployments.video_jobs.store import MOST_LOST, JobStore
 from deployments.video_jobs.webhooks import (
     LOGGED,
+    MOST_OF_OWNER,
     ClaimMessages,
     ListMessages,
     Message,
@@ -159,6 +160,21 @@ def test_the_longest_due_comes_first_and_only_so_many(store: JobStore, clock: Ma
         finish(store, RESULT)
     assert [one.job_id for one in due(store, 2)] == ["video_0", "video_1"]
     assert [one.job_id for one in due(store)] == ["video_2", "video_3", "video_4"]
+
+
+def test_an_owner_has_so_many_in_flight_and_the_next_owner_s_go_out(store: JobStore, clock: ManualClock) -> None:
+    for number in range(MOST_OF_OWNER + 3):
+        store.handle(AddJob(f"video_{number}", "anna", SPEC, 60.0))
+        finish(store, RESULT)
+    clock.now += 1
+    store.handle(AddJob("video_b", "berta", SPEC, 60.0))
+    finish(store, RESULT)
+    first = store.handle(ClaimMessages(LEASE_S, 32, ("anna",) * 2 + ("carla",) * 9))
+    assert [one.owner for one in first] == ["anna"] * (MOST_OF_OWNER - 2) + ["berta"]
+    assert store.handle(ClaimMessages(LEASE_S, 32, ("anna",) * MOST_OF_OWNER)) == ()
+    rest = store.handle(ClaimMessages(LEASE_S, 32))
+    assert [one.owner for one in rest] == ["anna"] * MOST_OF_OWNER
+    assert {one.tries for one in rest} == {1}, "those that waited were not tried"
 
 
 @pytest.mark.parametrize("state", [MessageState.DELIVERED, MessageState.GIVEN_UP])

@@ -16,6 +16,7 @@ from deployments.video_jobs.commands import AddJob, CancelJob
 from deployments.video_jobs.job import JobSpec
 from deployments.video_jobs.sqlite_store import SqliteJobStore
 from deployments.video_jobs.webhooks import (
+    MOST_OF_OWNER,
     ListMessages,
     Message,
     MessageState,
@@ -200,6 +201,35 @@ def test_a_silent_receiver_and_one_that_is_away(receiver: Receiver, store: Sqlit
     send_due(away.sender(store, clock))
     [found] = store.handle(ListMessages("video_2", None))
     assert found.log[0].note.startswith("no connection") and found.state is MessageState.WAITING
+
+
+def test_receivers_that_never_answer_hold_up_their_own_messages_alone(
+    receiver: Receiver, store: SqliteJobStore, clock: ManualClock
+) -> None:
+    for number in range(MOST_OF_OWNER + 2):
+        completed(store, receiver.url, f"video_a{number}", "anna")
+    receiver.answers.extend([None] * MOST_OF_OWNER)
+
+    async def go() -> None:
+        sender = receiver.sender(store, clock)
+        silent = await sender.look()
+        assert len(silent) == MOST_OF_OWNER
+        await asyncio.to_thread(wait_for, lambda: len(receiver.came) == MOST_OF_OWNER)
+        completed(store, receiver.url, "video_b", "berta")
+        [other] = await sender.look()
+        await other
+        given_up = silent.pop()
+        given_up.cancel()
+        await asyncio.gather(given_up, return_exceptions=True)
+        [next_one] = await sender.look()
+        await next_one
+        for task in silent:
+            task.cancel()
+        await asyncio.gather(*silent, return_exceptions=True)
+
+    asyncio.run(go())
+    states = {one: store.handle(ListMessages(one, None))[0].state for one in ("video_b", "video_a4", "video_a5")}
+    assert list(states.values()) == [MessageState.DELIVERED, MessageState.DELIVERED, MessageState.WAITING]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1"])
