@@ -18,6 +18,7 @@ from pipeline.webrtc.h264_formats import CONSTRAINED_BASELINE
 from pipeline.webrtc.helpers import Helpers
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.hub_sender import HubSender, sent_codecs
+from pipeline.webrtc.offer_text import bounded_candidates
 from pipeline.webrtc.packets import MediaKind
 from pipeline.webrtc.peer import AIORTC_FAULTS, CLOSE_TIMEOUT_S
 from pipeline.webrtc.peer_stats import PeerStats
@@ -74,13 +75,13 @@ class WhipPeer:
         return sdp.public_answer(self._pc.localDescription.sdp, self._rtc.public_ip)
 
     async def accept(self, answer: str) -> None:
-        """Take the ingest's session description.
+        """Take the ingest's session description; of its candidates those that a client's offer might hold, too.
 
         Raises:
             IngestRefusedError: It is none, or takes not all that was offered.
         """
         try:
-            await self._pc.setRemoteDescription(RTCSessionDescription(answer, "answer"))
+            await self._pc.setRemoteDescription(RTCSessionDescription(bounded_candidates(answer), "answer"))
         except (OperationError, *AIORTC_FAULTS) as error:
             raise IngestRefusedError("url", "one that answers no fitting session description", _TAKES_BOTH) from error
         refused = [one.kind for one in self._pc.getTransceivers() if one.currentDirection != "sendonly"]

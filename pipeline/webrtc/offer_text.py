@@ -42,15 +42,14 @@ class PlainOffer:
 def plain_offer(sdp: str) -> PlainOffer:
     """Rewrite an offer.
 
-    * Candidates that cannot be used are left out (`usable_candidate`), and the mark of their end always: aioice would give up at
+    * Candidates that cannot be used are left out (`bounded_candidates`), and the mark of their end always: aioice would give up at
       once where none is left or none can be paired, though a client is found all the same by its own first check.
     * A section without direction has the session's, or sends and receives (RFC 8866, section 6.7).
     * Static payload numbers get their `a=rtpmap`, and parameters of a format that is not listed are left out.
     """
-    session, sections = _split(sdp)
+    session, sections = _split(bounded_candidates(sdp))
     direction = next((line.lower() for line in session if line.lower() in _DIRECTIONS), "a=sendrecv")
-    budget = _Budget()
-    read = [_Section([_spelled(line) for line in lines], direction, budget) for lines in sections]
+    read = [_Section([_spelled(line) for line in lines], direction) for lines in sections]
     video = next((section for section in read if section.kind == "video"), None)
     h264 = video.keep_best_h264() if video is not None else None
     codecs: dict[str, tuple[str, ...]] = {}
@@ -59,6 +58,24 @@ def plain_offer(sdp: str) -> PlainOffer:
     lines = [_spelled(line) for line in session if line.lower() not in _DIRECTIONS]
     text = "\r\n".join([*lines, *(line for section in read for line in section.lines)]) + "\r\n"
     return PlainOffer(text, h264, codecs)
+
+
+def bounded_candidates(description: str) -> str:
+    """A description, offer or answer, with the first 64 of its candidates that can be used, and without the mark of their end.
+
+    aioice pairs each candidate with all that it has, so that a thousand of them hold the event loop for seconds.
+    """
+    kept: list[str] = []
+    taken = 0
+    for line in description.splitlines():
+        if line.startswith(END_OF_CANDIDATES):
+            continue
+        if line.startswith(CANDIDATE):
+            if taken == MAX_CANDIDATES or not usable_candidate(line[2:]):
+                continue
+            taken += 1
+        kept.append(line)
+    return "\r\n".join(kept) + "\r\n"
 
 
 def usable_candidate(candidate: str) -> bool:
@@ -80,28 +97,13 @@ def usable_candidate(candidate: str) -> bool:
     return component == 1 and 0 < port < 2**16 and not (address.is_multicast or address.is_unspecified)
 
 
-class _Budget:
-    """How many candidates of one description were taken."""
-
-    def __init__(self) -> None:
-        self.taken = 0
-
-    def takes(self, candidate: str) -> bool:
-        if self.taken >= MAX_CANDIDATES or not usable_candidate(candidate):
-            return False
-        self.taken += 1
-        return True
-
-
 class _Section:
     """A media section: its lines as aiortc reads them, and the codecs that it offers."""
 
-    def __init__(self, lines: list[str], direction: str, budget: _Budget) -> None:
+    def __init__(self, lines: list[str], direction: str) -> None:
         words = lines[0][2:].split()
         self.kind = words[0] if words else ""
         listed = [int(word) for word in words[3:] if word.isdecimal()]
-        lines = [line for line in lines if not line.startswith(END_OF_CANDIDATES)]
-        lines = [line for line in lines if not line.startswith(CANDIDATE) or budget.takes(line[2:])]
         if self.kind in STATIC_TYPES:
             if not any(line in _DIRECTIONS for line in lines):
                 lines.append(direction)

@@ -66,10 +66,11 @@ class WhipIngest:
             return Response(status_code=status, headers=headers)
         if self.token and self.tokens[-1] != f"Bearer {self.token}":
             return Response(status_code=401)
-        answer = self.body or await self._answer(self.offers[-1])
+        answer = self.body or await self.answer(self.offers[-1])
         return Response(answer, 201, {"Location": f"session/{len(self.peers)}"}, "application/sdp")
 
-    async def _answer(self, offer: str) -> str:
+    async def answer(self, offer: str) -> str:
+        """A peer's session description."""
         peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         peer.on("track", lambda track: self.tasks.append(asyncio.get_running_loop().create_task(self._drain(track))))
         self.peers.append(peer)

@@ -24,6 +24,7 @@ from pipeline.publish.whip_peer import WhipPeer
 from pipeline.webrtc.errors import PeerClosedError
 from pipeline.webrtc.helpers import Helpers
 from pipeline.webrtc.hub import LiveHub
+from pipeline.webrtc.offer_text import MAX_CANDIDATES
 from pipeline.webrtc.viewers import Viewers
 from tests.support.live import FakeClock
 from tests.support.rtc import RTC, Client, number_of, running_hub, until
@@ -95,6 +96,26 @@ def test_the_offer_sends_only_and_names_what_ingests_know() -> None:
             assert text.count("m=") == 1 and "a=sendonly" in text and "a=recvonly" not in text
             assert "a=setup:actpass" in text and "profile-level-id=42e01f" in text and "42001f" not in text
             assert "packetization-mode=1" in text and "a=candidate" in text and "BUNDLE" in text
+
+    asyncio.run(body())
+
+
+def test_of_an_ingests_candidates_no_more_are_taken_than_of_a_clients() -> None:
+    async def body() -> None:
+        async with running_hub() as (hub, _):
+            peer, ingest = WhipPeer(hub, RTC, Helpers(RTC)), WhipIngest()
+            text = await ingest.answer(await peer.offer())
+            answer = [one for one in text.splitlines() if "candidate" not in one]
+            line = "a=candidate:1 1 udp 2130706431 {} {} typ host"
+            hostile = [line.format("thing.local", 9)] * 99 + [line.format("192.0.2.7", port) for port in range(1, 999)]
+            at = max(place for place, one in enumerate(answer) if one.startswith("a=mid:"))
+            await peer.accept("\r\n".join([*answer[:at], *hostile, "a=end-of-candidates", *answer[at:]]) + "\r\n")
+            connection = peer._pc.getTransceivers()[0].sender.transport.transport._connection
+            taken = connection.remote_candidates
+            assert [one.host for one in taken] == ["192.0.2.7"] * MAX_CANDIDATES
+            assert connection._remote_candidates_end is False, "aioice would give up before the ingest's own checks"
+            await peer.close()
+            await ingest.close()
 
     asyncio.run(body())
 
