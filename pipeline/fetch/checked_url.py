@@ -11,7 +11,7 @@ from kernels.errors import InvalidInputError
 
 MAX_URL_CHARS: Final = 2048
 _PORTS: Final = {"http": 80, "https": 443}
-_PLAIN: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")
+PLAIN: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")
 """ASCII without blanks, control characters and the backslash, which some programs read as a slash."""
 _NUMBER: Final = re.compile(r"(?:0[xX][0-9a-fA-F]*|[0-9]+)\.?")
 _IPV4: Final = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})\.){3}(?:0|[1-9][0-9]{0,2})")
@@ -39,7 +39,7 @@ def checked_url(text: str, field: str, ports: tuple[int, ...]) -> httpx.URL:
     def refused(why: str) -> UrlRefusedError:
         return UrlRefusedError(field, why, URL_ALLOWED)
 
-    if len(text) > MAX_URL_CHARS or not _PLAIN.fullmatch(text):
+    if len(text) > MAX_URL_CHARS or not PLAIN.fullmatch(text):
         raise refused(f"{len(text)} characters, or one that no address has as it is")
     try:
         url = httpx.URL(text)

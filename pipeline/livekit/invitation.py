@@ -5,17 +5,21 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kernels.errors import InvalidInputError
+from pipeline.fetch.checked_url import PLAIN
 
 SCHEMES: Final = ("wss", "ws", "https", "http")
 MAX_TOKEN: Final = 16_384
 ON_BEHALF: Final = "lk.publish_on_behalf"
 """Attribute of a presenter's token: identity of the agent that it speaks for."""
+_PLACE: Final = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?")
+"""A host and port that every program reads alike: LiveKit's client does not read addresses as `urlsplit` does."""
 _TOKEN: Final = "a LiveKit access token (a JWT) with a room to join and an identity"  # noqa: S105  # says what is allowed
 
 
@@ -60,7 +64,7 @@ def read_invitation(url: str, token: str, hosts: Sequence[str]) -> RoomInvitatio
         host, _ = parts.hostname or "", parts.port
     except ValueError as error:
         raise InvalidInputError("url", url[:80], "an address such as wss://live.example") from error
-    if parts.scheme not in SCHEMES or not host or parts.username is not None:
+    if not PLAIN.fullmatch(url) or parts.scheme not in SCHEMES or not _PLACE.fullmatch(parts.netloc):
         raise InvalidInputError("url", url[:80], "an address such as wss://live.example")
     if not any(host == one or (one.startswith("*.") and host.endswith(one[1:])) for one in hosts):
         raise InvalidInputError("url", host[:80], allowed)

@@ -33,7 +33,9 @@ def test_room_identity_and_agent_are_read_and_the_token_is_shown_nowhere() -> No
     "url",
     (
         "wss://other.example", "wss://live.example.evil.example", "wss://cloud.example", "wss://evilcloud.example", "live.example",
-        "ftp://live.example", "wss://u:p@live.example", "wss://live.example:99999", "wss://[::1", "wss://127.0.0.1", "",
+        "ws://10.0.0.5\\.cloud.example", "ws://10.0.0.5%2f.cloud.example", "ws://10.0.0.5|.cloud.example", "ws:\t//live.example",
+        "ws://live.example/\\..", "ws://10.0.0.5\uff0f.cloud.example", "ws://@live.example", "ftp://live.example",
+        "wss://u:p@live.example", "wss://live.example:99999", "wss://[::1", "wss://127.0.0.1", "",
     ),
 )  # fmt: skip
 def test_other_addresses_are_refused(url: str) -> None:
