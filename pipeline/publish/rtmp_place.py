@@ -13,6 +13,8 @@ from pipeline.fetch.checked_url import UrlRefusedError, checked_url
 SCHEME: Final = "rtmp://"
 PORT: Final = 1935
 _WITH_PORT: Final = re.compile(r":[0-9]+$")
+_NO_HOST: Final = "?#@"
+"""What ends a host, or begins one: a port behind it would be none."""
 _ALLOWED: Final = "rtmp://host/application/key of a public host"
 
 
@@ -30,15 +32,20 @@ class RtmpPlace:
     app: str
     key: str = field(repr=False)
 
+    @property
+    def port(self) -> int:
+        """The port that was checked; httpx leaves out the one that is HTTP's own."""
+        return self.host.port or 80
+
     def target(self, address: str) -> str:
         """What FFmpeg connects to, for an address that was checked."""
         host = f"[{address}]" if ":" in address else address
-        return f"{SCHEME}{host}:{self.host.port or PORT}/{self.app}/{self.key}"
+        return f"{SCHEME}{host}:{self.port}/{self.app}/{self.key}"
 
     @property
     def options(self) -> dict[str, str]:
         """What the server is told: the name that the caller gave, not the address that it means."""
-        name = self.host.netloc.decode("ascii")
+        name = self.host.netloc.decode("ascii") + ("" if self.host.port else f":{self.port}")
         return {"rtmp_app": self.app, "rtmp_playpath": self.key, "rtmp_tcurl": f"{SCHEME}{name}/{self.app}"}
 
 
@@ -54,6 +61,8 @@ def read_place(text: str, where: str, ports: tuple[int, ...]) -> RtmpPlace:
         UrlRefusedError: Another spelling or port, a user name, no application or no key.
     """
     host, _, path = text[len(SCHEME) :].partition("/")
+    if any(mark in host for mark in _NO_HOST):
+        raise UrlRefusedError(where, "a host with a question mark, a number sign or a user name", _ALLOWED)
     port = "" if _WITH_PORT.search(host) else f":{PORT}"
     url = checked_url(f"http://{host}{port}/{path}", where, ports)  # the same rules as for every address of a caller
     app, _, key = path.rpartition("/")

@@ -54,12 +54,13 @@ def listening(port: int) -> bool:
             "k",
             "rtmp://a.example:443/app/two",
         ),
+        ("rtmp://a.example:80/app/k", "rtmp://192.0.2.9:80/app/k", "app", "k", "rtmp://a.example:80/app"),
     ],
 )
 def test_the_server_is_told_the_name_and_reached_by_the_address_that_was_checked(
     text: str, target: str, app: str, key: str, told: str
 ) -> None:
-    place = read_place(text, "url", (443, 1935))
+    place = read_place(text, "url", (80, 443, 1935))
     assert place.target("192.0.2.9") == target and place.target("2001:db8::1").startswith("rtmp://[2001:db8::1]:")
     assert place.options == {"rtmp_app": app, "rtmp_playpath": key, "rtmp_tcurl": told}
     assert key not in repr(place)
@@ -70,7 +71,7 @@ def test_the_server_is_told_the_name_and_reached_by_the_address_that_was_checked
     [
         "rtmp://a.example/live", "rtmp://a.example/", "rtmp://a.example", "rtmp://a.example//k", "rtmp://u:p@a.example/live/k",
         "rtmp://a.example:22/live/k", "rtmp:///live/k", "rtmp://0x7f000001/live/k", "rtmp://a.example/live/k two",
-        "rtmps://a.example/live/k", "srt://a.example:9000",
+        "rtmp://a.example?x/live/k", "rtmp://a.example#x/live/k", "rtmp://a.example?x:443/live/k", "rtmps://a.example/live/k", "srt://a.example:9000",
     ],
 )  # fmt: skip
 def test_addresses_that_are_refused_unasked(text: str) -> None:
