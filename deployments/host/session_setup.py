@@ -144,7 +144,7 @@ def set_up(
         if target.is_rtmp:
             return RtmpConnection(hub, fetcher, target, settings.publish)
         peer = WhipPeer(hub, settings.rtc, helpers)
-        return WhipConnection(WhipEndpoint(fetcher, target), peer, live.connect_timeout_s)
+        return WhipConnection(WhipEndpoint(fetcher, target, settings.publish), peer, live.connect_timeout_s)
 
     publications = Publications(settings.publish, connect, clock, session.complain)
     speech = AudioLimits(live.max_queued_speech_s, settings.limits.max_upload_bytes)

@@ -62,8 +62,22 @@ def check_target(target: PublishTarget, settings: PublishSettings, prefix: str =
             raise InvalidInputError(f"{prefix}token", "a token", "none for RTMP, whose key is the end of url")
     else:
         url = checked_url(target.url, where, settings.ports)
-    if settings.hosts and url.host not in settings.hosts:
-        raise UrlRefusedError(where, f"the host {url.host[:80]!r}", ", ".join(settings.hosts))
+    check_host(url, settings, where)
     if len(target.token) > MAX_TOKEN_CHARS or not _TOKEN.fullmatch(target.token):
         allowed = f"at most {MAX_TOKEN_CHARS} ASCII characters without blanks"
         raise InvalidInputError(f"{prefix}token", f"{len(target.token)} characters", allowed)
+
+
+def check_host(url: httpx.URL, settings: PublishSettings, where: str) -> None:
+    """Refuse a host that sessions may not be published to.
+
+    Args:
+        url: An address that was read.
+        settings: What is allowed.
+        where: Name of the field that it came in, for errors.
+
+    Raises:
+        UrlRefusedError: There are only certain hosts, and this is none of them.
+    """
+    if settings.hosts and url.host not in settings.hosts:
+        raise UrlRefusedError(where, f"the host {url.host[:80]!r}", ", ".join(settings.hosts))

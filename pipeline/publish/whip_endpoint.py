@@ -13,7 +13,8 @@ import httpx
 
 from pipeline.fetch.fetcher import Fetcher, UrlUnreachableError
 from pipeline.publish.errors import IngestRefusedError, IngestUnreachableError
-from pipeline.publish.target import PublishTarget
+from pipeline.publish.settings import PublishSettings
+from pipeline.publish.target import PublishTarget, check_host
 from pipeline.webrtc.sdp import MAX_SDP_BYTES
 
 SDP: Final = "application/sdp"
@@ -42,17 +43,18 @@ class WhipSession:
 
 
 class WhipEndpoint:
-    """Talks to one ingest.
+    """Talks to one ingest. Its token goes to the scheme, host and port that the caller named alone, wherever the ingest leads.
 
     Args:
         fetcher: Sends requests, and refuses addresses that may not be asked.
         target: The ingest.
+        settings: Which hosts are allowed, for addresses that the ingest names.
     """
 
-    def __init__(self, fetcher: Fetcher, target: PublishTarget) -> None:
+    def __init__(self, fetcher: Fetcher, target: PublishTarget, settings: PublishSettings) -> None:
         self._fetcher = fetcher
         self._target = target
-        self._headers = {"Authorization": f"Bearer {target.token}"} if target.token else {}
+        self._settings = settings
 
     async def begin(self, offer: str) -> WhipSession:
         """Post an offer.
@@ -88,18 +90,26 @@ class WhipEndpoint:
         for _ in range(MAX_REDIRECTS + 1):
             async with self._sent("POST", url, offer.encode()) as answer:
                 if answer.status_code in _SAME_METHOD:
-                    url = self._fetcher.redirected(url, answer.headers.get("location", ""), "url")
+                    url = self._named(url, answer.headers.get("location", ""))
                     continue
                 if answer.status_code not in (200, 201):
                     raise self._refusal(answer)
                 sdp = await _text(answer)
                 where = answer.headers.get("location", "")
-                return WhipSession(sdp, self._fetcher.redirected(url, where, "url") if where else "")
+                return WhipSession(sdp, self._named(url, where) if where else "")
         raise IngestRefusedError("url", "an address with too many redirects", _A_WHIP_INGEST)
+
+    def _named(self, url: str, location: str) -> str:
+        """An address that the ingest names."""
+        found = self._fetcher.redirected(url, location, "url")
+        check_host(httpx.URL(found), self._settings, "url")
+        return found
 
     @asynccontextmanager
     async def _sent(self, method: str, url: str, content: bytes) -> AsyncGenerator[httpx.Response, None]:
-        headers = self._headers | ({"Content-Type": SDP, "Accept": SDP} if content else {})
+        headers = {"Content-Type": SDP, "Accept": SDP} if content else {}
+        if self._target.token and _origin(url) == _origin(self._target.url):
+            headers["Authorization"] = f"Bearer {self._target.token}"
         try:
             async with self._fetcher.open(url, "url", method, headers, content) as answer:
                 yield answer
@@ -117,6 +127,11 @@ class WhipEndpoint:
             reason = f"{self._target.shown} answered {status}"
             return IngestUnreachableError(reason, _seconds(answer.headers.get("retry-after", "")))
         return IngestRefusedError("url", said, _A_WHIP_INGEST)
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    read = httpx.URL(url)
+    return read.scheme, read.host, read.port  # httpx leaves out the scheme's own port
 
 
 def _seconds(text: str) -> float:

@@ -39,7 +39,7 @@ def test_what_janus_takes_reaches_its_subscribers() -> None:
         async with running_hub() as (hub, ticker), janus_client(janus_url) as janus:
 
             def connect(target: PublishTarget) -> WhipConnection:
-                return WhipConnection(WhipEndpoint(fetcher, target), WhipPeer(hub, RTC, Helpers(RTC)), 20.0)
+                return WhipConnection(WhipEndpoint(fetcher, target, settings), WhipPeer(hub, RTC, Helpers(RTC)), 20.0)
 
             publications = Publications(settings, connect, MonotonicClock(), print)
             url = f"http://127.0.0.1:{port}/whip"

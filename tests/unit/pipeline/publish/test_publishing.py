@@ -46,7 +46,7 @@ class Publisher:
     def _connect(self, target: PublishTarget) -> Connection:
         peer = WhipPeer(self._hub, RTC, Helpers(RTC))
         self.peers.append(peer)
-        return WhipConnection(WhipEndpoint(self._ingest.fetcher, target), peer, 20.0)
+        return WhipConnection(WhipEndpoint(self._ingest.fetcher, target, self._ingest.settings), peer, 20.0)
 
 
 def test_an_ingest_and_a_viewer_get_the_same_encode() -> None:
@@ -187,7 +187,7 @@ def test_a_refusal_names_the_field_and_leaves_nothing() -> None:
 def test_redirects_keep_the_method_and_never_leave_what_is_allowed() -> None:
     async def body() -> None:
         async with whip_ingest() as ingest:
-            endpoint = WhipEndpoint(ingest.fetcher, PublishTarget(ingest.url, "key"))
+            endpoint = WhipEndpoint(ingest.fetcher, PublishTarget(ingest.url, "key"), ingest.settings)
             ingest.body = "v=0 answer"
             ingest.refusals += [
                 (307, {"Location": "two"}),
@@ -207,12 +207,36 @@ def test_redirects_keep_the_method_and_never_leave_what_is_allowed() -> None:
     asyncio.run(body())
 
 
+def test_a_token_goes_to_no_other_origin_and_sessions_to_no_other_host() -> None:
+    async def body() -> None:
+        async with whip_ingest() as ingest, whip_ingest() as other:
+            both = ingest.settings.model_copy(update={"ports": (ingest.port, other.port)})
+            target, other.body = PublishTarget(ingest.url, "key"), "v=0 answer"
+            led = [(307, {"Location": other.url})]
+            ingest.refusals += led
+            endpoint = WhipEndpoint(Fetcher(both), target, both)
+            await endpoint.end(await endpoint.begin("v=0 offer"))
+            assert (ingest.tokens, other.tokens, len(other.deleted)) == (["Bearer key"], ["", ""], 1)
+
+            only = both.model_copy(update={"hosts": ("127.0.0.1",)})
+            strict = WhipEndpoint(Fetcher(only), target, only)
+            named = other.url.replace("127.0.0.1", "127.0.0.2")
+            for answer in ((308, {"Location": named}), (201, {"Location": named, "Content-Type": "application/sdp"})):
+                ingest.refusals.append(answer)
+                with pytest.raises(UrlRefusedError, match=r"127\.0\.0\.2"):
+                    await strict.begin("v=0 offer")
+            ingest.refusals += led
+            assert (await strict.begin("v=0 offer")).sdp == "v=0 answer" and len(other.offers) == 2
+
+    asyncio.run(body())
+
+
 def test_networks_of_our_own_are_not_reached() -> None:
     async def body() -> None:
         async with whip_ingest() as ingest:
             strict = Fetcher(PublishSettings(ports=(ingest.port,)))
             with pytest.raises(UrlRefusedError):
-                await WhipEndpoint(strict, PublishTarget(ingest.url)).begin("v=0 offer")
+                await WhipEndpoint(strict, PublishTarget(ingest.url), ingest.settings).begin("v=0 offer")
             assert not ingest.offers
 
     asyncio.run(body())
@@ -228,7 +252,7 @@ def test_an_ingest_that_is_not_there_may_come_later() -> None:
             with pytest.raises(TooManyPublicationsError):
                 await publisher.all.add(PublishTarget(ingest.url))
             await publisher.all.close()
-            nobody = WhipEndpoint(ingest.fetcher, PublishTarget(ingest.url))
+            nobody = WhipEndpoint(ingest.fetcher, PublishTarget(ingest.url), ingest.settings)
         with pytest.raises(IngestUnreachableError, match="does not answer"):
             await nobody.begin("v=0 offer")
 
