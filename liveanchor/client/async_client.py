@@ -133,29 +133,35 @@ class AsyncClient:
             return result_of(call, answer)
 
     async def _fetch(self, call: Call[T], out: Path) -> T:
-        """Write the file that answers a call."""
+        """Write the file that answers a call, or that lies where the answer says."""
         async with self._answering(call) as answer:
-            if answer.is_error:
-                await answer.aread()
-                check(answer)
-            check_video(answer)
-            part = await asyncio.to_thread(PartFile, out)
-            try:
-                async for data in answer.aiter_bytes():
-                    await asyncio.to_thread(part.write, data)
-                made = result_of(call, answer)
-                await asyncio.to_thread(part.keep)
-            finally:
-                await asyncio.to_thread(part.discard)
-            return made
+            if (linked := call.linked(answer)) is None:
+                return await self._written(call, answer, out)
+        return await self._fetch(linked, out)
+
+    async def _written(self, call: Call[T], answer: httpx.Response, out: Path) -> T:
+        if answer.is_error:
+            await answer.aread()
+            check(answer)
+        check_video(answer)
+        part = await asyncio.to_thread(PartFile, out)
+        try:
+            async for data in answer.aiter_bytes():
+                await asyncio.to_thread(part.write, data)
+            made = result_of(call, answer)
+            await asyncio.to_thread(part.keep)
+        finally:
+            await asyncio.to_thread(part.discard)
+        return made
 
     @asynccontextmanager
     async def _answering(self, call: Call[Any]) -> AsyncIterator[httpx.Response]:
         async with AsyncExitStack() as stack:
-            arguments = await asyncio.to_thread(call.arguments, stack.enter_context(ExitStack()))
-            arguments["headers"] |= self._headers
+            arguments = await asyncio.to_thread(
+                call.arguments, self.url, self._headers, stack.enter_context(ExitStack())
+            )
             try:
-                yield await stack.enter_async_context(self._http.stream(call.method, self.url + call.path, **arguments))
+                yield await stack.enter_async_context(self._http.stream(**arguments))
             except httpx.HTTPError as error:
                 raise no_answer(error) from error
 

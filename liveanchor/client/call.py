@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -29,6 +29,7 @@ TIMEOUT: Final = httpx.Timeout(60.0, connect=10.0)
 """Seconds: a service that is there takes a connection at once."""
 PATIENT: Final = httpx.Timeout(6 * 3600.0, connect=10.0)
 _SHOWN: Final = 100
+_ELSEWHERE: Final = 307
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Call(Generic[T]):
         uploads: Files of a form.
         headers: Further headers.
         patient: Whether the answer may take hours, as that to work does.
+        link: Address in an object store where the file lies; it is asked there, and sent nothing of the caller's.
     """
 
     method: str
@@ -56,19 +58,48 @@ class Call(Generic[T]):
     uploads: Mapping[str, Upload] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     patient: bool = False
+    link: str = ""
 
-    def arguments(self, stack: ExitStack) -> dict[str, Any]:
+    def linked(self, answer: httpx.Response) -> Call[T] | None:
+        """The request for a file that lies elsewhere, as 307 tells with `stores.results_links`; None where this is no such answer.
+
+        Raises:
+            StrangeAnswerError: It tells no address.
+        """
+        if self.link or self.method != "GET" or answer.status_code != _ELSEWHERE:
+            return None
+        try:
+            link = httpx.URL(answer.headers.get("location", ""))
+        except httpx.InvalidURL:
+            link = httpx.URL()
+        if link.scheme not in ("http", "https") or not link.host:
+            raise StrangeAnswerError(f"{_ELSEWHERE} to no address", "no_liveanchor", status=_ELSEWHERE)
+        return replace(self, link=str(link))
+
+    def arguments(self, url: str, headers: Mapping[str, str], stack: ExitStack) -> dict[str, Any]:
         """What httpx sends; files stay open as long as the stack.
+
+        Args:
+            url: Address of the service.
+            headers: Those of the caller, such as its key.
+            stack: Closes files.
 
         Raises:
             OSError: A file cannot be read.
         """
+        if self.link:
+            return {"method": self.method, "url": self.link, "timeout": PATIENT, "auth": None}
         parts: dict[str, Any] = {name: (None, value) for name, value in self.fields.items() if value}
         for name, upload in self.uploads.items():
             parts[name] = (
                 (name, upload) if isinstance(upload, bytes) else (upload.name, stack.enter_context(upload.open("rb")))
             )
-        found: dict[str, Any] = {"headers": dict(self.headers), "timeout": PATIENT if self.patient else TIMEOUT}
+        found: dict[str, Any] = {
+            "method": self.method,
+            "url": url + self.path,
+            "headers": {**self.headers, **headers},
+            "timeout": PATIENT if self.patient else TIMEOUT,
+        }
         if self.params:
             found["params"] = dict(self.params)
         if parts:

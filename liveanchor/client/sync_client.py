@@ -133,29 +133,33 @@ class Client:
             return result_of(call, answer)
 
     def _fetch(self, call: Call[T], out: Path) -> T:
-        """Write the file that answers a call."""
+        """Write the file that answers a call, or that lies where the answer says."""
         with self._answering(call) as answer:
-            if answer.is_error:
-                answer.read()
-                check(answer)
-            check_video(answer)
-            part = PartFile(out)
-            try:
-                for data in answer.iter_bytes():
-                    part.write(data)
-                made = result_of(call, answer)
-                part.keep()
-            finally:
-                part.discard()
-            return made
+            if (linked := call.linked(answer)) is None:
+                return self._written(call, answer, out)
+        return self._fetch(linked, out)
+
+    def _written(self, call: Call[T], answer: httpx.Response, out: Path) -> T:
+        if answer.is_error:
+            answer.read()
+            check(answer)
+        check_video(answer)
+        part = PartFile(out)
+        try:
+            for data in answer.iter_bytes():
+                part.write(data)
+            made = result_of(call, answer)
+            part.keep()
+        finally:
+            part.discard()
+        return made
 
     @contextmanager
     def _answering(self, call: Call[Any]) -> Iterator[httpx.Response]:
         with ExitStack() as stack:
-            arguments = call.arguments(stack)
-            arguments["headers"] |= self._headers
+            arguments = call.arguments(self.url, self._headers, stack)
             try:
-                yield stack.enter_context(self._http.stream(call.method, self.url + call.path, **arguments))
+                yield stack.enter_context(self._http.stream(**arguments))
             except httpx.HTTPError as error:
                 raise no_answer(error) from error
 

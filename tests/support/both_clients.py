@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
+
 from liveanchor.client import AsyncClient, Client
 
 
@@ -37,12 +39,18 @@ class Called:
 
 @contextmanager
 def client_of_kind(
-    kind: str, url: str, api_key: str = "", pause: Callable[[float], None] | None = None
+    kind: str,
+    url: str,
+    api_key: str = "",
+    pause: Callable[[float], None] | None = None,
+    answers: Callable[[httpx.Request], httpx.Response] | None = None,
 ) -> Iterator[Any]:
-    """A client, `sync` or `async`, that waits by `pause`, else not at all."""
+    """A client, `sync` or `async`, that waits by `pause`, else not at all; `answers` stands for the service."""
     wait = pause or (lambda seconds: None)
+    transport = httpx.MockTransport(answers) if answers else None
     if kind == "sync":
-        with Client(url, api_key, pause=wait) as client:
+        scripted = httpx.Client(transport=transport) if transport else None
+        with Client(url, api_key, http=scripted, pause=wait) as client:
             yield client
         return
 
@@ -51,7 +59,9 @@ def client_of_kind(
         wait(seconds)
 
     with asyncio.Runner() as runner:
-        plain = AsyncClient(url, api_key, pause=async_wait)
+        plain = AsyncClient(
+            url, api_key, http=httpx.AsyncClient(transport=transport) if transport else None, pause=async_wait
+        )
         try:
             yield Called(plain, runner)
         finally:

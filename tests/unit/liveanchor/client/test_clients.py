@@ -281,6 +281,27 @@ def test_the_key_goes_to_no_address_that_an_answer_names(tmp_path: Path) -> None
     assert len(script.asked) == 1
 
 
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_link_into_a_store_is_followed_once_and_without_the_key(kind: str, tmp_path: Path) -> None:
+    link = "https://store.example/videos/v1.mp4?X-Amz-Signature=5"
+    led = httpx.Response(307, headers={"location": link})
+    script = Script(led, httpx.Response(200, content=b"mp4", headers={"content-type": "video/mp4"}), led)
+    with client_of_kind(kind, "http://service", "the-key", answers=script) as client:
+        client.videos.download("v1", tmp_path / "talk.mp4")
+        assert (tmp_path / "talk.mp4").read_bytes() == b"mp4"
+        asked, stored = script.asked
+        assert (stored.method, str(stored.url)) == ("GET", link)
+        assert asked.headers["authorization"] == "Bearer the-key" and "authorization" not in stored.headers
+        for location in (link, "ftp://store.example/x", "http://[", ""):
+            script.answers = [httpx.Response(307, headers={"location": location} if location else {})]
+            with pytest.raises(StrangeAnswerError):
+                client.videos.download("v1", tmp_path / "never.mp4")
+        script.answers = [led, httpx.Response(403, text="expired")]
+        with pytest.raises(StrangeAnswerError, match="403"):
+            client.videos.download("v1", tmp_path / "never.mp4")
+    assert [one.name for one in tmp_path.iterdir()] == ["talk.mp4"]
+
+
 def test_nobody_there() -> None:
     with Client("http://127.0.0.1:9") as client, pytest.raises(NoAnswerError) as away_now:
         client.version()
