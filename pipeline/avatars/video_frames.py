@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from kernels.arrays import U8
 from pipeline.avatars.colour import needs_conversion, to_srgb
 from pipeline.avatars.portrait_errors import PortraitError
 from pipeline.avatars.portrait_header import STUDIO_GREY, sniff
-from pipeline.media.file_ends import bytes_at, end_of_file
+from pipeline.media.file_ends import end_of_file
+from pipeline.media.scanned_file import ScannedFile
 
 if TYPE_CHECKING:
     import av
@@ -74,13 +74,13 @@ def opened_video(stream: BinaryIO, allowed: str) -> Iterator[av.container.InputC
     kind = sniff(stream.read(_SNIFF_BYTES))
     if kind not in DEMUXERS:
         raise PortraitError("portrait_unsupported", kind, allowed, f"{kind} is not a supported video")
-    size = stream.seek(0, os.SEEK_END)
-    end = end_of_file(stream, 0, size)
-    if end is not None and sniff(bytes_at(stream, end, _SNIFF_BYTES)) in DEMUXERS:
-        got = f"several videos in one file, the second at byte {end}"
-        raise PortraitError("portrait_unsupported", got, allowed, f"the file holds {got}; send one of them")
-    stream.seek(0)
     try:
+        whole = ScannedFile(stream)
+        end = end_of_file(whole, 0)
+        if end is not None and sniff(whole.bytes_at(end, _SNIFF_BYTES)) in DEMUXERS:
+            got = f"several videos in one file, the second at byte {end}"
+            raise PortraitError("portrait_unsupported", got, allowed, f"the file holds {got}; send one of them")
+        stream.seek(0)
         with av.open(stream, mode="r", format=DEMUXERS[kind], metadata_errors="ignore") as container:
             if not any(not _is_cover(stream) for stream in container.streams.video):
                 raise PortraitError("portrait_unreadable", "no picture", allowed, "the file holds no video")

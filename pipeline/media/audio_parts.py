@@ -7,13 +7,13 @@ piece is found by its own header, whatever its kind, and decoded on its own; sou
 from __future__ import annotations
 
 import io
-import os
 import re
 from dataclasses import dataclass
 from typing import BinaryIO, Final, Literal
 
 from pipeline.media.audio_errors import AudioUnreadableError
-from pipeline.media.file_ends import HEAD, bytes_at, end_of_file, places
+from pipeline.media.file_ends import end_of_file
+from pipeline.media.scanned_file import HEAD, ScanLimitError, ScannedFile
 
 MAX_PARTS: Final = 1000
 _LEAST_BYTES: Final = 8
@@ -31,7 +31,6 @@ _CHUNKED: Final[dict[bytes, Literal["little", "big"]]] = {
 }
 _WAVE: Final = re.compile(rb"(?:RIFF|RF64|BW64|RIFX)....WAVE(?:fmt |JUNK|bext|ds64|LIST|fact|FLLR)", re.DOTALL)
 _TAGS: Final = (b"TAG", b"APETAGEX", b"ID3", b"LYRICS")
-_SOMETHING: Final = re.compile(rb"[^\x00]")
 _ID3: Final = b"ID3"
 _ID3_HEAD: Final = re.compile(rb"ID3[\x02-\x04]\x00[\x00-\xf0][\x00-\x7f]{4}[A-Z\x00][A-Z0-9\x00]{2}")
 _BEGINNINGS: Final = (
@@ -131,33 +130,40 @@ def parts_of(file: BinaryIO) -> list[Part]:
         a part, whether or not a decoder knows it.
 
     Raises:
-        AudioUnreadableError: Bytes behind the end of a WAV or AIFF file that are neither another one nor a known tag, or too many
-            parts.
+        AudioUnreadableError: Bytes behind the end of a WAV or AIFF file that are neither another one nor a known tag, too many
+            parts, or headers that lead back and forth.
     """
-    size = file.seek(0, os.SEEK_END)
+    try:
+        return _parts(ScannedFile(file))
+    except ScanLimitError as error:
+        raise AudioUnreadableError(str(error), _WHOLE) from error
+
+
+def _parts(file: ScannedFile) -> list[Part]:
+    """The parts, in order; one of no bytes in a file of none."""
     parts: list[Part] = []
     start = 0
-    while start < size:
-        start = _behind_leading_tags(file, start, size)
-        following = _next_start(file, start, size)
+    while start < file.size:
+        start = _behind_leading_tags(file, start)
+        following = _next_start(file, start)
         parts.append(Part(start, following, _whole_container(file, start)))
         if len(parts) > MAX_PARTS:
             raise AudioUnreadableError(f"more than {MAX_PARTS} files in one", _WHOLE)
         start = following
-    return parts or [Part(0, size)]
+    return parts or [Part(0, file.size)]
 
 
-def _whole_container(file: BinaryIO, start: int) -> tuple[int, bytes] | None:
+def _whole_container(file: ScannedFile, start: int) -> tuple[int, bytes] | None:
     """Where a WAV says that 24 bits (or fewer) of its 32-bit samples are valid, and the 32 that FFmpeg must read to decode it.
 
     Valid bits are the upper ones, so all of them can be used; FFmpeg takes such samples for floats, or for shorter ones.
     """
-    head = bytes_at(file, start, 12)
+    head = file.bytes_at(start, 12)
     if head[:4] not in (b"RIFF", b"RF64", b"BW64") or head[8:] != b"WAVE":
         return None
     at = start + 12
     for _ in range(_CHUNKS_BEFORE_FORMAT):
-        chunk = bytes_at(file, at, 28)
+        chunk = file.bytes_at(at, 28)
         if len(chunk) < 28:
             return None
         length = int.from_bytes(chunk[4:8], "little")
@@ -169,44 +175,50 @@ def _whole_container(file: BinaryIO, start: int) -> tuple[int, bytes] | None:
     return None
 
 
-def _next_start(file: BinaryIO, start: int, size: int) -> int:
+def _next_start(file: ScannedFile, start: int) -> int:
     """Where the next file begins; the size when there is none."""
-    head = bytes_at(file, start, HEAD)
+    head = file.bytes_at(start, HEAD)
     if head[:4] in _CHUNKED and head[8:12] in (b"WAVE", b"AIFF", b"AIFC"):
-        return _behind_chunks(file, start, size, head)
-    end = end_of_file(file, start, size)
+        return _behind_chunks(file, start, head)
+    end = end_of_file(file, start)
     if end is not None and end > start:
-        return _behind_tags(file, end, size)
-    return _next_beginning(file, _behind_tag(head, start) + 1, size)
+        return _behind_tags(file, end)
+    return _next_beginning(file, _behind_tag(head, start) + 1)
 
 
-def _next_beginning(file: BinaryIO, start: int, size: int) -> int:
+def _next_beginning(file: ScannedFile, start: int) -> int:
     """Where the first file begins from `start` on, whatever lies before it; the size when there is none."""
-    for pattern in _BEGINNINGS:
-        for found in places(file, pattern, start, size):
-            if pattern is not _ID3_HEAD or _starts_a_file(file, found, size):
-                size = found
-                break
-    return size
+    for at, own, data in file.blocks(start):
+        found = own
+        for pattern in _BEGINNINGS:
+            for match in pattern.finditer(data, 0, found + HEAD):
+                if match.start() >= found:
+                    break
+                if pattern is not _ID3_HEAD or _tags_a_file(file, at + match.start()):
+                    found = match.start()
+                    break
+        if found < own:
+            return at + found
+    return file.size
 
 
-def _behind_tags(file: BinaryIO, at: int, size: int) -> int:
+def _behind_tags(file: ScannedFile, at: int) -> int:
     """The size where only zeros, tags or a handful of bytes are left, else where something else begins."""
-    while at + _LEAST_BYTES <= size and not _starts_a_file(file, at, size):
-        left = bytes_at(file, at, HEAD)
+    while at + _LEAST_BYTES <= file.size and not _starts_a_file(file, at):
+        left = file.bytes_at(at, HEAD)
         if left.startswith(b"APETAGEX"):  # its own head, then what the length in it counts
             at += 32 + int.from_bytes(left[12:16], "little")
         elif left.startswith(b"TAG"):
             at += 128
         else:
-            return size if left.startswith(_TAGS) or _only_zeros(file, at, size) else at
-    return size if at + _LEAST_BYTES > size else at
+            return file.size if left.startswith(_TAGS) or _only_zeros(file, at) else at
+    return file.size if at + _LEAST_BYTES > file.size else at
 
 
-def _behind_leading_tags(file: BinaryIO, at: int, size: int) -> int:
+def _behind_leading_tags(file: ScannedFile, at: int) -> int:
     """Where the last of several ID3 tags begins, or the WAV or MP4 file behind one; FFmpeg does not step over those."""
-    while (behind := _behind_tag(bytes_at(file, at, HEAD), at)) > at:
-        head = bytes_at(file, behind, HEAD)
+    while (behind := _behind_tag(file.bytes_at(at, HEAD), at)) > at:
+        head = file.bytes_at(behind, HEAD)
         if not (_ID3_HEAD.match(head) or _WAVE.match(head) or head[4:8] == b"ftyp"):
             break
         at = behind
@@ -220,44 +232,52 @@ def _behind_tag(head: bytes, at: int) -> int:
     return at + 10 + sum((byte & 0x7F) << (7 * (3 - place)) for place, byte in enumerate(head[6:10]))
 
 
-def _starts_a_file(file: BinaryIO, at: int, size: int) -> bool:
+def _starts_a_file(file: ScannedFile, at: int) -> bool:
     """Whether a media file begins there; an ID3 tag begins one when sound follows it."""
-    head = bytes_at(file, at, HEAD)
+    head = file.bytes_at(at, HEAD)
     if head.startswith(_ID3):
         behind = _behind_tag(head, at)
-        rest = bytes_at(file, behind, HEAD)
-        return at < behind < size and not rest.startswith(_TAGS) and not _only_zeros(file, behind, size)
+        rest = file.bytes_at(behind, HEAD)
+        return at < behind < file.size and not rest.startswith(_TAGS) and not _only_zeros(file, behind)
     return any(pattern.match(head) for pattern in _BEGINNINGS)
 
 
-def _behind_chunks(file: BinaryIO, start: int, size: int, head: bytes) -> int:
+def _tags_a_file(file: ScannedFile, at: int) -> bool:
+    """Whether an ID3 tag begins a file; with zeros behind it and then a WAV, that is one of its own."""
+    if not _starts_a_file(file, at):
+        return False
+    behind = _behind_tag(file.bytes_at(at, HEAD), at)
+    return not _WAVE.match(file.bytes_at(file.behind_zeros(behind), HEAD))
+
+
+def _behind_chunks(file: ScannedFile, start: int, head: bytes) -> int:
     """Walk the chunks of a RIFF or AIFF file; sizes in its own header are often wrong and do not count."""
     order: Literal["little", "big"] = _CHUNKED[head[:4]]
     sound = b"SSND" if head[:4] == b"FORM" else b"data"
     at, heard, wide = start + 12, False, 0
     for _ in range(_MAX_CHUNKS):
-        name = bytes_at(file, at, 8)
-        if at > start + 12 and (name[:4] in _CHUNKED or _starts_a_file(file, at, size)):
+        name = file.bytes_at(at, 8)
+        if at > start + 12 and (name[:4] in _CHUNKED or _starts_a_file(file, at)):
             return at
         if len(name) < 8 or name.startswith(_TAGS):
-            return _behind_tags(file, at, size)
+            return _behind_tags(file, at)
         length = int.from_bytes(name[4:], order)
         if name[:4] == b"ds64":
-            wide = int.from_bytes(bytes_at(file, at + 16, 8), "little")
+            wide = int.from_bytes(file.bytes_at(at + 16, 8), "little")
         if name[:4] == sound and not heard:
             heard = True
             if wide and length == 0xFFFFFFFF:
                 length = wide
-            if length == 0 or at + 8 + length > size:  # a stream whose writer never knew its length, or a cut file
-                return _next_beginning(file, at + 8, size) if sound == b"data" else size
-        elif heard and (name[:4] == sound or not _is_chunk(name[:4]) or at + 8 + length > size):
-            if _only_zeros(file, at, size):
-                return size
-            raise AudioUnreadableError(f"{size - at} bytes behind the end of the sound, at byte {at}", _WHOLE)
-        elif at + 8 + length > size:
-            return size  # damaged in front of any sound: the decoder says what it thinks of it
+            if length == 0 or at + 8 + length > file.size:  # a stream whose writer never knew its length, or a cut file
+                return _next_beginning(file, at + 8) if sound == b"data" else file.size
+        elif heard and (name[:4] == sound or not _is_chunk(name[:4]) or at + 8 + length > file.size):
+            if _only_zeros(file, at):
+                return file.size
+            raise AudioUnreadableError(f"{file.size - at} bytes behind the end of the sound, at byte {at}", _WHOLE)
+        elif at + 8 + length > file.size:
+            return file.size  # damaged in front of any sound: the decoder says what it thinks of it
         at += 8 + length
-        if length % 2 and (bytes_at(file, at, 1) == b"\0" or not _is_chunk(bytes_at(file, at, 4))):
+        if length % 2 and (file.bytes_at(at, 1) == b"\0" or not _is_chunk(file.bytes_at(at, 4))):
             at += 1
     raise AudioUnreadableError(f"more than {_MAX_CHUNKS} chunks", _WHOLE)
 
@@ -266,5 +286,5 @@ def _is_chunk(name: bytes) -> bool:
     return len(name) == 4 and all(32 <= byte < 127 for byte in name)
 
 
-def _only_zeros(file: BinaryIO, at: int, size: int) -> bool:
-    return next(places(file, _SOMETHING, at, size), None) is None
+def _only_zeros(file: ScannedFile, at: int) -> bool:
+    return file.behind_zeros(at) == file.size

@@ -357,6 +357,7 @@ def test_an_id3_cover_that_holds_a_file_is_no_sound():
     """Tags are stepped over, whatever their pictures look like."""
     tag = id3(b"\0image/jpeg\0\x03\0" + FRAMED["caf"] + KINDS["wav"]())
     assert abs(decode_audio(tag + STREAMS["mp3"]).duration_s - 1.0) < 0.1
+    assert abs(decode_audio(STREAMS["flac"] + tag + STREAMS["adts"]).duration_s - 2.0) < 0.15
 
 
 def id3(cover):
