@@ -85,7 +85,7 @@ def opened_video(stream: BinaryIO, allowed: str) -> Iterator[av.container.InputC
             if not any(not _is_cover(stream) for stream in container.streams.video):
                 raise PortraitError("portrait_unreadable", "no picture", allowed, "the file holds no video")
             yield container
-    except (av.FFmpegError, ValueError, EOFError) as error:
+    except (av.FFmpegError, ValueError, OSError, EOFError) as error:
         detail = f"the video is damaged or cut short ({str(error)[:100]})"
         raise PortraitError("portrait_unreadable", f"a damaged {kind}", allowed, detail) from error
 

@@ -106,7 +106,7 @@ def _blocks_of(container: InputContainer, limits: AudioLimits, begun_s: float) -
                     continue
                 _check_frame(frame)
                 yield from _placed(frame, timeline, timed, limits, begun_s)
-    except av.error.FFmpegError as error:
+    except (av.error.FFmpegError, OSError) as error:
         raise AudioUnreadableError(error_reason(error), READABLE) from error
     if bad > good:
         raise AudioUnreadableError(f"{bad} of {good + bad} packets broken", READABLE)

@@ -56,7 +56,7 @@ def opened_container(file: BinaryIO) -> Iterator[InputContainer]:
     options = {"format_whitelist": CONTAINERS, "codec_whitelist": _audio_decoders(), "protocol_whitelist": "none"}
     try:
         container = av.open(file, "r", options=options, metadata_errors="replace")
-    except (av.error.FFmpegError, ValueError) as error:
+    except (av.error.FFmpegError, ValueError, OSError) as error:
         raise AudioUnreadableError(f"bytes that no audio format matches ({error_reason(error)})", READABLE) from error
     with container:
         yield container

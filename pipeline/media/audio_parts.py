@@ -93,7 +93,9 @@ class PartFile(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """Up to `size` bytes from the position on; all that are left when it is negative."""
-        left = max(0, self._part.end - self._part.start - self._position)
+        left = self._part.end - self._part.start - self._position
+        if left <= 0:
+            return b""  # a place behind the end may be too far away to seek to
         self._file.seek(self._part.start + self._position)
         data = self._file.read(left if size < 0 else min(size, left))
         if self._part.mended is not None:
