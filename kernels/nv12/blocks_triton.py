@@ -46,3 +46,9 @@ def interleave(u, v, ROWS: tl.constexpr, BLOCK_W: tl.constexpr):
 def device_of(tensor: torch.Tensor) -> AbstractContextManager[object]:
     """Makes the tensor's GPU the current one: Triton launches there, not where its arguments lie."""
     return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
+
+
+@triton.jit
+def byte_pair(low, high):
+    """Two values, rounded half up, as one little-endian 16-bit word."""
+    return ((low + 0.5).to(tl.int32) | ((high + 0.5).to(tl.int32) << 8)).to(tl.int16)

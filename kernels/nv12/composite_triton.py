@@ -21,7 +21,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.nv12.blocks_triton import device_of, weigh
+from kernels.nv12.blocks_triton import byte_pair, device_of, weigh
 from kernels.nv12.colour import ColourMatrix
 from kernels.nv12.composite_device import ROW, CompositeTarget, DevicePlan
 from kernels.nv12.composite_plan import CROP_SIZE
@@ -89,12 +89,6 @@ def _pixel(words, backs, masks, affine, x, y, width, inside, SIZE: tl.constexpr)
 
 
 @triton.jit
-def _byte_pair(low, high):
-    """Two values, rounded half up, as one little-endian 16-bit word."""
-    return ((low + 0.5).to(tl.int32) | ((high + 0.5).to(tl.int32) << 8)).to(tl.int16)
-
-
-@triton.jit
 def _composite_kernel(
     crops_ptr,
     addresses_ptr,
@@ -153,14 +147,14 @@ def _composite_kernel(
     r10, g10, b10 = _pixel(words, backs, masks, affine, x, y + 1, width, inside, SIZE)
     r11, g11, b11 = _pixel(words, backs, masks, affine, x + 1, y + 1, width, inside, SIZE)
 
-    upper = _byte_pair(weigh(r00, g00, b00, yr, yg, yb) + y_offset, weigh(r01, g01, b01, yr, yg, yb) + y_offset)
-    lower = _byte_pair(weigh(r10, g10, b10, yr, yg, yb) + y_offset, weigh(r11, g11, b11, yr, yg, yb) + y_offset)
+    upper = byte_pair(weigh(r00, g00, b00, yr, yg, yb) + y_offset, weigh(r01, g01, b01, yr, yg, yb) + y_offset)
+    lower = byte_pair(weigh(r10, g10, b10, yr, yg, yb) + y_offset, weigh(r11, g11, b11, yr, yg, yb) + y_offset)
     at = luma + y * luma_step + x
     tl.store(at.to(tl.pointer_type(tl.int16)), upper, mask=inside)
     tl.store((at + luma_step).to(tl.pointer_type(tl.int16)), lower, mask=inside)
     if not TOP_LEFT:
         r00, g00, b00 = (r00 + r01 + r10 + r11) * 0.25, (g00 + g01 + g10 + g11) * 0.25, (b00 + b01 + b10 + b11) * 0.25
-    pair = _byte_pair(weigh(r00, g00, b00, ur, ug, ub) + 128.0, weigh(r00, g00, b00, vr, vg, vb) + 128.0)
+    pair = byte_pair(weigh(r00, g00, b00, ur, ug, ub) + 128.0, weigh(r00, g00, b00, vr, vg, vb) + 128.0)
     tl.store((chroma + block_rows * chroma_step + x).to(tl.pointer_type(tl.int16)), pair, mask=inside)
 
 

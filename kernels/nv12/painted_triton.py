@@ -22,7 +22,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.nv12.blocks_triton import device_of, weigh
+from kernels.nv12.blocks_triton import byte_pair, device_of, weigh
 from kernels.nv12.colour import ColourMatrix
 from kernels.nv12.painting import Painting, resize_taps
 from kernels.nv12.splice_triton import Tiling, matrix_scalars
@@ -70,12 +70,6 @@ def _pixel(faces, patch, mask, across, down, x, y, width, left, top, right, bott
     green = _mixed(faces + 1, upper, lower, first, second, near, far, high, low, own + 1, share, inside, drawn)
     blue = _mixed(faces + 2, upper, lower, first, second, near, far, high, low, own + 2, share, inside, drawn)
     return red, green, blue
-
-
-@triton.jit
-def _byte_pair(low, high):
-    """Two values, rounded half up, as one little-endian 16-bit word."""
-    return ((low + 0.5).to(tl.int32) | ((high + 0.5).to(tl.int32) << 8)).to(tl.int16)
 
 
 @triton.jit
@@ -129,14 +123,14 @@ def _paint_kernel(
     r11, g11, b11 = _pixel(
         faces, patch, mask, across, down, x + 1, y + 1, width, left, top, right, bottom, weight, drawn, SIDE
     )
-    upper = _byte_pair(weigh(r00, g00, b00, yr, yg, yb) + y_offset, weigh(r01, g01, b01, yr, yg, yb) + y_offset)
-    lower = _byte_pair(weigh(r10, g10, b10, yr, yg, yb) + y_offset, weigh(r11, g11, b11, yr, yg, yb) + y_offset)
+    upper = byte_pair(weigh(r00, g00, b00, yr, yg, yb) + y_offset, weigh(r01, g01, b01, yr, yg, yb) + y_offset)
+    lower = byte_pair(weigh(r10, g10, b10, yr, yg, yb) + y_offset, weigh(r11, g11, b11, yr, yg, yb) + y_offset)
     # patches, and so places in the output, are even: two bytes leave as one word
     at = out + y * width + x
     tl.store(at.to(tl.pointer_type(tl.int16)), upper, mask=drawn)
     tl.store((at + width).to(tl.pointer_type(tl.int16)), lower, mask=drawn)
     r00, g00, b00 = (r00 + r01 + r10 + r11) * 0.25, (g00 + g01 + g10 + g11) * 0.25, (b00 + b01 + b10 + b11) * 0.25
-    pair = _byte_pair(weigh(r00, g00, b00, ur, ug, ub) + 128.0, weigh(r00, g00, b00, vr, vg, vb) + 128.0)
+    pair = byte_pair(weigh(r00, g00, b00, ur, ug, ub) + 128.0, weigh(r00, g00, b00, vr, vg, vb) + 128.0)
     tl.store((out + (height + block_rows) * width + x).to(tl.pointer_type(tl.int16)), pair, mask=drawn)
 
 
