@@ -21,7 +21,6 @@ SDP: Final = "application/sdp"
 ANSWER_S: Final = 10.0
 """Longest wait for an answer, redirects included."""
 DELETE_S: Final = 3.0
-MAX_REDIRECTS: Final = 3
 MAX_RETRY_AFTER_S: Final = 300.0
 _SAME_METHOD: Final = (307, 308)
 _SECRET_WRONG: Final = (401, 403)
@@ -87,7 +86,7 @@ class WhipEndpoint:
 
     async def _post(self, offer: str) -> WhipSession:
         url = self._target.url
-        for _ in range(MAX_REDIRECTS + 1):
+        for _ in range(self._settings.max_redirects + 1):
             async with self._sent("POST", url, offer.encode()) as answer:
                 if answer.status_code in _SAME_METHOD:
                     url = self._named(url, answer.headers.get("location", ""))
