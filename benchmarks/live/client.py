@@ -42,7 +42,7 @@ FLASHES_APART = 45_000
 FURTHEST_S = 0.4
 """A click further from a flash than this belongs to another."""
 STAMP_MASK = (1 << 48) - 1
-OWN_FILE_S = 3600.0
+OWN_FILE_S = 7200.0
 """Longest file that the microphone plays."""
 
 
