@@ -29,6 +29,7 @@ class LiveOffer:
         room: Room of a LiveKit server that the session joins; None for a client of its own, whose offer is `sdp`.
         lease: Tokens that the session holds, and the set of stages that serves it; None outside a cluster.
         looks: What the face expresses, by seconds of the session.
+        listens: Whether the client's microphone is heard, in a session that speaks what is pushed.
     """
 
     session_id: str
@@ -43,6 +44,7 @@ class LiveOffer:
     room: RoomInvitation | None = None
     lease: Lease | None = None
     looks: Looks = NEUTRAL_FACE
+    listens: bool = False
 
 
 @dataclass(frozen=True)

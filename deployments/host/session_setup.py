@@ -104,7 +104,7 @@ def set_up(
             hub,
             settings.rtc,
             connect_timeout_s=live.connect_timeout_s,
-            microphone=offer.drive is Drive.MIC,
+            microphone=offer.drive is Drive.MIC or offer.listens,
             on_microphone=lambda samples, place: hosted.session.feed(samples, place),
             on_connected=client_came,
             on_ended=lambda reason: hosted.session.end(reason),
@@ -137,6 +137,7 @@ def set_up(
         behaviour_of(avatar),
         crowded,
         offer.looks,
+        offer.listens,
     )
     viewers = Viewers(hub, settings.rtc, connect_timeout_s=live.connect_timeout_s, helpers=helpers)
 

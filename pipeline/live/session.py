@@ -23,6 +23,7 @@ from pipeline.live.idle_loop import IdleLoops
 from pipeline.live.input_rate import RATE_WINDOW_S
 from pipeline.live.lifetime import Lifetime
 from pipeline.live.lip_delay import LipDelay
+from pipeline.live.other_side import OtherSide
 from pipeline.live.performer import Performer
 from pipeline.live.picture_quality import PictureQuality
 from pipeline.live.picture_shelf import PictureShelf
@@ -61,9 +62,11 @@ class LiveSession:
         behaviour: How the avatar idles and begins to speak; asked of its family where None.
         crowded: Whether the stages have so much to do that utterances should ask them less often, in longer hops.
         looks: What the face expresses, by seconds of the session.
+        listens: Whether it hears its client's microphone, though pushed speech drives the face.
 
     Attributes:
         voice: The voice that drives the face; pushed speech is given to it.
+        other_side: The voice that it listens to; None where it does not.
 
     Raises:
         InvalidInputError: A frame rate that live sessions cannot have, or looks that the avatar's family cannot show.
@@ -84,6 +87,7 @@ class LiveSession:
         behaviour: MotionBehaviour | None = None,
         crowded: Callable[[], bool] = lambda: False,
         looks: Looks = NEUTRAL_FACE,
+        listens: bool = False,
     ) -> None:
         self.session_id = session_id
         self._avatar, self._idle_loops, self._sink = avatar, idle_loops, sink
@@ -110,6 +114,7 @@ class LiveSession:
             self._marked,
         )
         microphone = self.voice.microphone if drive is Drive.MIC else None
+        self.other_side = OtherSide(picture.silence.close_rms) if listens else None
         deadlines = Deadlines(
             self._stages, lambda: self._delay.begin(microphone), timeline, lambda: self.voice.more_may_come, self._now
         )
@@ -179,14 +184,18 @@ class LiveSession:
         self._life.end(reason)
 
     def feed(self, samples: F32, place: int) -> None:
-        """Take samples of the microphone; they are left out unless it drives the face and the session plays.
+        """Take samples of the microphone; they are left out unless it drives the face or is listened to, and the session plays.
 
         Args:
             samples: float32 (n,), 48 kHz; none where nothing was heard up to `place`.
             place: Position of the first one on the client's clock; what lies between it and the last one is silence.
         """
-        if self._life.reason is None:
+        if self._life.reason is not None:
+            return
+        if self.other_side is None:
             self.voice.feed(samples, place, self._tick_number)
+        elif self._start is not None:
+            self.other_side.feed(samples, place, self._now())
 
     def interrupt(self) -> Interruption:
         """Stop speaking now: sound ends with the next tick, what waits is dropped. Without speech nothing happens."""
@@ -302,7 +311,7 @@ class LiveSession:
         """Ends that come by themselves."""
         if self._clock.now() - (self._start or 0.0) >= self._settings.max_duration_s:
             self.end(EndReason.MAX_DURATION)
-        elif (self._now() - self._last_speech) / SAMPLE_RATE_HZ >= self._settings.idle_ttl_s:
+        elif (self._now() - self._last_heard) / SAMPLE_RATE_HZ >= self._settings.idle_ttl_s:
             self.end(EndReason.IDLE_TTL)
         if self._stages.waiting_s > _CALL_RESERVE * self._settings.stage_call_s:
             self._stages.failed("stalled")
@@ -316,6 +325,11 @@ class LiveSession:
         if self._life.reason is None:
             self.complain(detail)
             self.end(EndReason.FAILED)
+
+    @property
+    def _last_heard(self) -> int:
+        """Position after the last speech, the face's own or that of the other side."""
+        return self._last_speech if self.other_side is None else max(self._last_speech, self.other_side.last_loud)
 
     def _now(self) -> int:
         """Position of the media clock in samples."""

@@ -267,6 +267,7 @@ async def live(
     clock: FakeClock | None = None,
     crowded: Callable[[], bool] = lambda: False,
     looks: Looks = NEUTRAL_FACE,
+    listens: bool = False,
 ) -> AsyncGenerator[Stage, None]:
     """A running session, ended afterwards."""
     clock = clock or (stages.clock if stages else FakeClock())
@@ -279,8 +280,9 @@ async def live(
         await loops.draw(loops.open(avatar, picture), avatar, picture)
     metered = StageMeter(stages, clock.now)
     session = LiveSession(
-        "s", metered, avatar, loops, sink, settings, picture, drive, 7, clock, crowded=crowded, looks=looks
-    )
+        "s", metered, avatar, loops, sink, settings, picture, drive, 7, clock,
+        crowded=crowded, looks=looks, listens=listens,
+    )  # fmt: skip
     task = asyncio.create_task(session.run())
     await settle()
     if connect:

@@ -41,7 +41,7 @@ MAX_SIGNALLING_BYTES: Final = 256 * 1024
 MAX_CANDIDATES: Final = 64
 LIVE_FPS: Final = (25, 50)
 OFFER_SHAPE: Final = FormShape(
-    (), ("sdp", "type", "avatar_id", "fps", "drive", "echo", "seed", "publish", *LOOK_FIELDS, TIMELINE)
+    (), ("sdp", "type", "avatar_id", "fps", "drive", "listen", "echo", "seed", "publish", *LOOK_FIELDS, TIMELINE)
 )
 _EXPRESS_SHAPE: Final = FormShape((), (*LOOK_FIELDS, "rise_s", TIMELINE))
 _CANDIDATES_SHAPE: Final = FormShape((), ("candidates",))
@@ -69,6 +69,7 @@ class OfferForm:
     seed: int
     publish: tuple[PublishTarget, ...]
     looks: Looks
+    listens: bool
 
 
 async def read_small(request: Request, settings: ApiSettings, hold: Hold) -> bytes:
@@ -109,6 +110,9 @@ def offer_form(form: RawForm, settings: ApiSettings) -> OfferForm:
     drive = text_field(form, "drive", "mic, push") or Drive.MIC
     if drive not in tuple(Drive):
         raise InvalidInputError("drive", drive, "mic, push")
+    listens = flag_field(form, "listen", False)
+    if listens and drive != Drive.PUSH:
+        raise InvalidInputError("listen", "true", "false, or drive push", "the microphone drives this face")
     seed = seed_field(form)
     return OfferForm(
         sdp=sdp,
@@ -119,6 +123,7 @@ def offer_form(form: RawForm, settings: ApiSettings) -> OfferForm:
         seed=seed,
         publish=targets_field(form, settings),
         looks=_risen(looks_field(form, settings.family)),
+        listens=listens,
     )
 
 
@@ -276,6 +281,11 @@ def offer_body(settings: ApiSettings) -> dict[str, Any]:
                 "enum": [str(one) for one in Drive],
                 "default": str(Drive.MIC),
                 "description": "What the presenter says: the client's voice, or speech that is pushed.",
+            },
+            "listen": {
+                "type": "boolean",
+                "default": False,
+                "description": "With drive push: the client's microphone is heard, and the silent presenter listens to it.",
             },
             "echo": {"type": "boolean", "default": True, "description": "The voice goes back with the picture."},
             "seed": SEED_SCHEMA,

@@ -85,6 +85,9 @@ class OfferAnswer(BaseModel):
     width: int = Field(description="Pixels.", examples=[512])
     height: int = Field(examples=[512])
     drive: Drive = Field(examples=["mic"])
+    listen: bool = Field(
+        description="Whether the client's microphone is heard while pushed speech drives the face.", examples=[False]
+    )
     echo: bool = Field(examples=[True])
     audio_url: str | None = Field(
         description="Address of the WebSocket that takes PCM, relative to this server; null for drive mic.",
@@ -188,7 +191,8 @@ def live_routes(services: Services, host: LiveHost, wall_clock: Callable[[], flo
     async def offer(request: Request, response: Response) -> OfferAnswer:
         """Begins a session in which voice and video flow both ways: H.264 and Opus come back over the answer's transport.
 
-        `drive: "mic"` lets the client's microphone drive the face; `"push"` waits for `/speak` or the WebSocket at `audio_url`.
+        `drive: "mic"` lets the client's microphone drive the face; `"push"` waits for `/speak` or the WebSocket at `audio_url`;
+        with `listen` the silent presenter then hears the microphone.
         Over capacity the answer is 503 with Retry-After, and nothing is left behind.
         """
         with services.budget.hold() as hold:
@@ -205,6 +209,7 @@ def live_routes(services: Services, host: LiveHost, wall_clock: Callable[[], flo
             seed=asked.seed,
             publish=asked.publish,
             looks=asked.looks,
+            listens=asked.listens,
         )
         async with services.quotas.one_more(SESSIONS, caller, lambda: session_ids(host)):
             answer = await until_disconnect(
@@ -219,6 +224,7 @@ def live_routes(services: Services, host: LiveHost, wall_clock: Callable[[], flo
             width=answer.width,
             height=answer.height,
             drive=asked.drive,
+            listen=asked.listens,
             echo=asked.echo,
             audio_url=AUDIO_SOCKET_PATH.format(session_id=answer.session_id) if asked.drive is Drive.PUSH else None,
         )

@@ -55,7 +55,7 @@ from tests.support.fake_voice import FakeVoice
 from tests.support.http_server import small_avatar, wav
 from tests.support.live import LiveFakeStages
 from tests.support.manual_clock import ManualClock
-from tests.support.rtc import Client, down_to, resident_bytes, threads, until, usage
+from tests.support.rtc import Client, Tone, down_to, resident_bytes, threads, until, usage
 
 SETTINGS = SessionHostSettings.model_validate(
     {"live": {"max_sessions": 2}, "encoder": {"prefer": "x264", "threads": 1, "live_preset": "ultrafast"}}
@@ -340,6 +340,22 @@ def test_a_client_that_leaves_ends_its_session() -> None:
         await client.close()
         assert await asyncio.wait_for(sessions.ended_because("s1"), 60) == "peer_closed"
         assert told.ended == [("s1", "peer_closed")]
+
+    run(body)
+
+
+def test_a_session_that_listens_hears_its_client_s_microphone_and_does_not_send_it_back() -> None:
+    async def body(sessions: LiveSessions, told: Told) -> None:
+        client = Client(microphone=Tone())
+        await begin(sessions, client, listens=True)
+        side = sessions._entries["s1"].session.other_side
+        assert side is not None
+        await until(lambda: side.last_loud > 0)
+        stats = await sessions.handle(ReadStats("s1"))
+        assert stats["microphone"]["packets"] > 0 and not stats["stage_calls"].get("motion_diffusion")
+        assert (await sessions.handle(Speak("s1", wav(0.1)))).duration_s == pytest.approx(0.1)
+        await sessions.handle(End("s1"))
+        await client.close()
 
     run(body)
 

@@ -65,10 +65,17 @@ def test_an_offer_is_answered_with_everything_that_a_client_needs(served: Served
     assert found.pop("session_id") == answer.headers["location"].rpartition("/")[2]
     assert found == {
         "sdp": "v=0 answer", "type": "answer", "avatar_id": "ab" * 16, "fps": 50, "width": 512, "height": 512,
-        "drive": "push", "echo": False, "audio_url": f"{answer.headers['location']}/audio",
+        "drive": "push", "listen": False, "echo": False, "audio_url": f"{answer.headers['location']}/audio",
     }  # fmt: skip
     (session,) = served.host.live.sessions.values()
     assert session.offer.seed == 0 and session.offer.avatar_id is None
+
+
+def test_a_session_that_speaks_what_is_pushed_may_listen(served: Served) -> None:
+    answer = served.client.post("/stream/webrtc/offer", json=OFFER | {"drive": "push", "listen": True})
+    assert answer.json()["listen"] is True
+    (session,) = served.host.live.sessions.values()
+    assert session.offer.listens
 
 
 @pytest.mark.parametrize(
@@ -81,6 +88,9 @@ def test_an_offer_is_answered_with_everything_that_a_client_needs(served: Served
         ({"fps": 30}, 422, "invalid_input", "fps"),
         ({"drive": "text"}, 422, "invalid_input", "drive"),
         ({"echo": "perhaps"}, 422, "invalid_input", "echo"),
+        ({"listen": "perhaps", "drive": "push"}, 422, "invalid_input", "listen"),
+        ({"listen": True}, 422, "invalid_input", "listen"),
+        ({"listen": True, "drive": "mic"}, 422, "invalid_input", "listen"),
         ({"avatar_id": "../../etc"}, 422, None, "avatar_id"),
         ({"seed": -1}, 422, "invalid_input", "seed"),
         ({"colour": "red"}, 422, "unknown_field", "colour"),
@@ -118,7 +128,7 @@ def test_no_route_overlooks_a_field_in_the_address(served: Served) -> None:
         "/stream/webrtc/{session_id}/speak", "/stream/whep/{session_id}/{viewer_id}", "/stream/webrtc/{session_id}/publish",
         "/stream/webrtc/{session_id}/express", "/stream/livekit",
     }  # fmt: skip
-    assert len(asked) == 2 * 16 + 20 + 3 + 13 + 1 + 2 + 1 + 2 + 6 + 5
+    assert len(asked) == 2 * 16 + 20 + 3 + 14 + 1 + 2 + 1 + 2 + 6 + 5
 
 
 def test_twenty_offers_at_once_give_as_many_sessions_as_there_is_room(served: Served) -> None:
