@@ -9,7 +9,7 @@ from fastapi.openapi.utils import get_openapi
 
 from serve_app.http.access.rules import scopes_for
 from serve_app.http.body.pieces import JSON, MULTIPART
-from serve_app.http.files.fields import job_schema
+from serve_app.http.files.schema import job_schema
 from serve_app.http.live.socket import AUDIO_SOCKET_PATH, audio_socket_description, live_description
 from serve_app.http.problems.kinds import KINDS, TYPE_PREFIX
 from serve_app.http.problems.translate import PROBLEM_TYPE, Problem

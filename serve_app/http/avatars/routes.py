@@ -17,10 +17,11 @@ from pipeline.families import DEFAULT_FAMILY
 from serve_app.access.caller import Caller
 from serve_app.http.access.access import caller_of
 from serve_app.http.body.disconnect import until_disconnect
+from serve_app.http.body.fields import text_field
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import MULTIPART, FormShape, content_type, refuse_query
 from serve_app.http.files.byte_range import names_tag
-from serve_app.http.files.fields import CONSENT, text_field
+from serve_app.http.files.fields import CONSENT
 from serve_app.http.openapi import avatar_body, picture_answer, problems
 from serve_app.http.problems.errors import MissingFieldError, UnsupportedBodyError
 from serve_app.http.services import Services

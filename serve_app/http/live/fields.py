@@ -17,10 +17,7 @@ from pipeline.live.contracts import Drive
 from pipeline.numbers import whole_number
 from pipeline.publish.target import PublishTarget
 from pipeline.webrtc.sdp import TrickledCandidate, read_fragment
-from serve_app.http.body.json_body import parse_json
-from serve_app.http.body.pieces import JSON, FormShape, RawForm, content_type, read_whole, refuse_query
-from serve_app.http.capacity import Hold
-from serve_app.http.files.fields import (
+from serve_app.http.body.fields import (
     SEED_SCHEMA,
     as_it_came,
     avatar_id_field,
@@ -30,6 +27,9 @@ from serve_app.http.files.fields import (
     seed_field,
     text_field,
 )
+from serve_app.http.body.json_body import parse_json
+from serve_app.http.body.pieces import JSON, FormShape, RawForm, content_type, read_whole, refuse_query
+from serve_app.http.capacity import Hold
 from serve_app.http.live.targets import TARGET_SCHEMA, targets_field
 from serve_app.http.problems.errors import BodyMalformedError, MissingFieldError, UnsupportedBodyError
 from serve_app.http.settings import ApiSettings

@@ -16,9 +16,9 @@ from serve_app.access.owned_ids import owned_id
 from serve_app.http.access.access import caller_of
 from serve_app.http.access.quotas import SESSIONS
 from serve_app.http.body.disconnect import until_disconnect
+from serve_app.http.body.fields import SEED_SCHEMA, avatar_id_field, choice_field, seed_field, text_field
 from serve_app.http.body.json_body import parse_json
 from serve_app.http.body.pieces import JSON, FormShape, RawForm, content_type, refuse_query
-from serve_app.http.files.fields import SEED_SCHEMA, avatar_id_field, choice_field, seed_field, text_field
 from serve_app.http.live.fields import LIVE_FPS, read_small
 from serve_app.http.live.host import LiveHost
 from serve_app.http.live.routes import session_ids

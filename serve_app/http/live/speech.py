@@ -24,11 +24,11 @@ from pipeline.numbers import whole_number
 from pipeline.types import SAMPLE_RATE_HZ
 from serve_app.http.access.access import caller_of
 from serve_app.http.access.bearer import chosen_subprotocol
+from serve_app.http.body.fields import PROSE_SCHEMA, check_marks, prose_field
 from serve_app.http.body.json_body import read_json
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import JSON, MULTIPART, FormShape, content_type, read_whole, refuse_query
 from serve_app.http.capacity import Hold
-from serve_app.http.files.fields import PROSE_SCHEMA, check_marks, prose_field
 from serve_app.http.live.host import LiveHost
 from serve_app.http.live.socket import (
     AUDIO_QUERY,

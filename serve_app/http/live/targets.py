@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from kernels.errors import InvalidInputError
 from pipeline.publish.target import MAX_TOKEN_CHARS, PublishTarget, check_target
+from serve_app.http.body.fields import as_it_came
 from serve_app.http.body.pieces import RawForm
-from serve_app.http.files.fields import as_it_came
 from serve_app.http.problems.errors import MissingFieldError, UnknownFieldError
 from serve_app.http.settings import ApiSettings
 

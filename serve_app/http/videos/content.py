@@ -14,8 +14,8 @@ from deployments.video_jobs.errors import VideoNotReadyError, VideoStateError
 from deployments.video_jobs.job import ENDED, JobResult, VideoJob
 from kernels.errors import InvalidInputError
 from pipeline.media.thumbnail import thumbnail
+from serve_app.http.body.fields import as_it_came
 from serve_app.http.files.byte_range import names_tag
-from serve_app.http.files.fields import as_it_came
 from serve_app.http.files.results import answer_result
 from serve_app.http.openapi import problems, video_answer
 from serve_app.http.services import Services

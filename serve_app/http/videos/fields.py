@@ -17,19 +17,11 @@ from kernels.errors import InvalidInputError
 from pipeline.expression.words import write_timeline
 from pipeline.fetch.checked_url import MAX_URL_CHARS, URL_ALLOWED
 from pipeline.numbers import whole_number
+from serve_app.http.body.fields import as_it_came, read_form, text_field, whole_field
 from serve_app.http.body.pieces import JSON, MULTIPART, FormShape, RawForm
 from serve_app.http.capacity import Hold
-from serve_app.http.files.fields import (
-    JOB_SHAPE,
-    JobForm,
-    as_it_came,
-    check_consent,
-    job_form,
-    job_schema,
-    read_form,
-    text_field,
-    whole_field,
-)
+from serve_app.http.files.fields import JOB_SHAPE, JobForm, check_consent, job_form
+from serve_app.http.files.schema import job_schema
 from serve_app.http.settings import ApiSettings
 
 VIDEO_SHAPE: Final = FormShape(

@@ -11,7 +11,7 @@ from kernels.errors import InvalidInputError
 from pipeline.numbers import whole_number
 from serve_app.access.caller import Caller
 from serve_app.http.access.access import caller_of
-from serve_app.http.files.fields import as_it_came
+from serve_app.http.body.fields import as_it_came
 from serve_app.http.openapi import problems
 from serve_app.http.problems.errors import KeyMissingError
 from serve_app.http.services import Services

@@ -293,8 +293,8 @@ def test_the_frame_rate_arrives_as_the_service_wants_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, typed: str | None, sent: str, exact: float
 ) -> None:
     """A float flag reaches HTTP as people write it."""
+    from serve_app.http.body.fields import fps_field
     from serve_app.http.body.pieces import RawForm
-    from serve_app.http.files.fields import fps_field
 
     audio = tmp_path / "a.wav"
     with wave.open(str(audio), "wb") as file:

@@ -9,9 +9,10 @@ import pytest
 
 from kernels.errors import InvalidInputError
 from pipeline.config import SessionSettings
+from serve_app.http.body.fields import choice_field
 from serve_app.http.body.json_body import parse_json
 from serve_app.http.body.pieces import FormShape, RawForm, Upload
-from serve_app.http.files.fields import JOB_SHAPE, JobForm, choice_field, job_form
+from serve_app.http.files.fields import JOB_SHAPE, JobForm, job_form
 from serve_app.http.live.fields import LIVE_FPS, OFFER_SHAPE, fragment_candidates, offer_form
 from serve_app.http.live.fields import _json_candidates as json_candidates
 from serve_app.http.settings import ApiSettings
