@@ -14,6 +14,7 @@ import numpy as np
 
 from kernels.arrays import F32
 from kernels.errors import LiveAnchorError
+from pipeline.sliding_quantile import SlidingQuantile
 from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo, Stages
 from pipeline.types import MOTION_FPS, FeatureRows, MotionChunk, Nv12RectBatch
 
@@ -32,11 +33,15 @@ class CallTimes:
 
     def __init__(self) -> None:
         self._times: dict[str, deque[float]] = {}
+        self._recent: dict[str, SlidingQuantile] = {}
         self._chain_s: float | None = None
 
     def add(self, stage: str, seconds: float) -> None:
         """A call has answered."""
-        self._times.setdefault(stage, deque(maxlen=_KEPT)).append(seconds)
+        if stage not in self._times:
+            self._times[stage], self._recent[stage] = deque(maxlen=_KEPT), SlidingQuantile(_RECENT)
+        self._times[stage].append(seconds)
+        self._recent[stage].add(seconds)
         self._chain_s = None
 
     def chain_s(self) -> float:
@@ -45,8 +50,7 @@ class CallTimes:
         One stall says nothing.
         """
         if self._chain_s is None:
-            recent = [list(times)[-_RECENT:] for stage in _CHAIN if (times := self._times.get(stage))]
-            self._chain_s = float(sum(np.percentile(times, 75) for times in recent))
+            self._chain_s = sum(recent.at(0.75) for stage in _CHAIN if (recent := self._recent.get(stage)))
         return self._chain_s
 
     def percentiles_ms(self) -> dict[str, tuple[float, float]]:

@@ -6,7 +6,9 @@ heard stays as it came unless a caller asks otherwise.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -112,6 +114,7 @@ def voice_gain(samples: F32, rate_hz: int) -> float:
     return min(float(10 ** ((VOICE_LUFS - lufs) / 20)), MAX_PEAK / peak)
 
 
+@cache
 def speech_band() -> F64:
     """Second-order sections, float64 (4, 6), that let `SPEECH_BAND_HZ` through, for `scipy.signal.sosfilt` at 16 kHz."""
     from scipy.signal import butter  # here, so that importing pipeline stays light
@@ -130,7 +133,8 @@ def speech_levels(frames: F64) -> F64:
         float64 (3, n): dB of all of the sound, dB within the band, and the share of the band's power in its strongest line, 0..1.
     """
     decibels = 20 * np.log10(np.maximum(frames.std(axis=2), _FLOOR))
-    power = np.square(np.abs(np.fft.rfft(frames[1] * np.hanning(frames.shape[2]), axis=1)))
+    spectrum = np.fft.rfft(frames[1] * _window(frames.shape[2]), axis=1)
+    power = np.square(spectrum.real) + np.square(spectrum.imag)
     strongest = power.argmax(axis=1)[:, None] + np.arange(-_LINE_BINS, _LINE_BINS + 1)
     line = np.take_along_axis(power, strongest.clip(0, power.shape[1] - 1), axis=1).sum(axis=1)
     return np.vstack([decibels, line / np.maximum(power.sum(axis=1), _FLOOR**2)])
@@ -142,9 +146,42 @@ def has_ups_and_downs(levels: F64) -> bool:
     Args:
         levels: float64 (3, n) of `speech_levels`.
     """
-    quiet, loud = np.percentile(levels[:2], (10, 95), axis=1)
-    varies = bool(loud[1] - quiet[1] > SPEECH_SPREAD_DB and loud[1] - loud[0] > LEAST_BAND_DB)
-    return varies and bool(np.median(levels[2][levels[1] > loud[1] - SPEECH_SPREAD_DB]) < MOST_LINE_SHARE)
+    (_, band_quiet), (all_loud, band_loud) = np.percentile(levels[:2], (10, 95), axis=1).tolist()
+    return ups_and_downs(LevelRange(band_quiet, band_loud, all_loud), levels)
+
+
+@dataclass(frozen=True)
+class LevelRange:
+    """Between what levels a sound lies, in dB.
+
+    Attributes:
+        band_quiet: Level within the band of speech that a tenth of the frames does not exceed.
+        band_loud: Level within it that 95 in 100 frames do not exceed.
+        all_loud: Level of all of the sound that 95 in 100 frames do not exceed.
+    """
+
+    band_quiet: float
+    band_loud: float
+    all_loud: float
+
+
+def ups_and_downs(found: LevelRange, levels: F64) -> bool:
+    """Do what `has_ups_and_downs` does, where the range of the levels is known.
+
+    Args:
+        found: Range of the levels.
+        levels: float64 (3, n) of `speech_levels`.
+    """
+    if found.band_loud - found.band_quiet <= SPEECH_SPREAD_DB or found.band_loud - found.all_loud <= LEAST_BAND_DB:
+        return False
+    lines = levels[2][levels[1] > found.band_loud - SPEECH_SPREAD_DB]
+    return bool(np.median(lines) < MOST_LINE_SHARE)
+
+
+@cache
+def _window(length: int) -> F64:
+    window: F64 = np.hanning(length)
+    return window
 
 
 def _varies_like_speech(pcm: F32) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.signal import sosfilt
 
 from kernels.arrays import F32
+from pipeline.media import loudness
 from pipeline.media.loudness import network_gain
-from pipeline.media.running_level import RunningLevel
+from pipeline.media.running_level import KEPT_FRAMES, LEAST_FRAMES, STEP, RunningLevel
 
 
 def syllables(seconds: float) -> F32:
@@ -65,6 +67,38 @@ def test_the_size_of_blocks_does_not_matter_at_the_end(block: int) -> None:
     pcm = at_dbfs(syllables(2.0), -45.0)
     whole = heard(pcm, 640).gain
     assert heard(pcm[:32_000], block).gain == pytest.approx(whole, rel=0.15)
+
+
+def recomputed(pcm: F32) -> list[float]:
+    """The gain after every step, from all of the last 10 s each time."""
+    band = sosfilt(loudness.speech_band(), pcm)
+    levels = loudness.speech_levels(np.stack([pcm, band]).reshape(2, -1, 640))
+    gains, gain = [], 1.0
+    for end in range(5, levels.shape[1] + 1, 5):
+        kept = levels[:, max(end - KEPT_FRAMES, 0) : end]
+        power = np.convolve(10 ** (kept[0] / 10), np.full(10, 0.1), "valid")
+        if end >= LEAST_FRAMES:
+            level = -1.0 + 10 * np.log10(np.mean(power[power >= 0.1 * np.mean(power)]))
+            low, high = loudness.COMFORTABLE_LUFS
+            heard_as = level + 20 * np.log10(gain)
+            speech = level >= loudness.LEAST_LUFS and loudness.has_ups_and_downs(kept)
+            if not low <= heard_as <= high and (level > high or speech):
+                db = 0.0 if low <= level <= high else min(loudness.NETWORK_LUFS - level, 24.0)
+                gain = 10 ** (db / 20)
+        gains.append(gain)
+    return gains
+
+
+def test_it_is_what_the_last_ten_seconds_say_recomputed() -> None:
+    loud, quiet = at_dbfs(syllables(6.0), -8.0), at_dbfs(syllables(9.0), -44.0)
+    noise = np.random.default_rng(1).normal(0, 0.004, 16_000 * 6)
+    pcm = np.concatenate([quiet, np.zeros(16_000 * 3), loud, noise, quiet, loud]).astype(np.float32)
+    level, gains = RunningLevel(), []
+    for start in range(0, len(pcm), STEP):
+        level.hear(pcm[start : start + STEP])
+        gains.append(level.gain)
+    np.testing.assert_allclose(gains, recomputed(pcm), rtol=1e-9)
+    assert len(set(gains)) > 3, "the gain moved"
 
 
 def test_nothing_at_all_is_no_fault() -> None:
