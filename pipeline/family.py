@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # an avatar is read without torch, and its family is asked th
     from pipeline.rife.interpolator import FrameInterpolator
     from pipeline.session.behaviour import MotionBehaviour
     from pipeline.session.clip_motion import ClipStart
+    from pipeline.session.overlaid import OwnPictures
     from pipeline.session.stage_threads import StageThreads
     from pipeline.session.tail import Tail
 
@@ -198,6 +199,10 @@ class Family(ABC):
         from pipeline.session.tail import StillTail
 
         return StillTail(load_avatar, cache_bytes)
+
+    def own_pictures(self, avatar: Avatar, colour: str) -> OwnPictures:
+        """Pictures that the avatar brings along, where the renderer answers with what is painted over them."""
+        raise LookupError(f"the family {self.name} draws its pictures whole")
 
     @abstractmethod
     def local_stages(

@@ -100,6 +100,7 @@ class Nv12Rect:
     Attributes:
         y_plane: uint8 (h, w), luma.
         uv_plane: uint8 (h / 2, w), interleaved U V.
+        over: A smaller rectangle within this one that is shown over it; None for none.
     """
 
     x: int
@@ -108,6 +109,7 @@ class Nv12Rect:
     h: int
     y_plane: U8
     uv_plane: U8
+    over: Nv12Rect | None = None
 
 
 @dataclass(frozen=True)
@@ -186,3 +188,11 @@ class Nv12RectBatch:
         """Take one frame out of the batch, without a copy."""
         rect = self.rect
         return Nv12Rect(rect.x, rect.y, rect.w, rect.h, self.y_planes[index], self.uv_planes[index])
+
+    def part(self, start: int, stop: int) -> Nv12RectBatch:
+        """Take some frames out of the batch, without a copy."""
+        return Nv12RectBatch(self.rect, self.y_planes[start:stop], self.uv_planes[start:stop])
+
+    def kept(self) -> Nv12RectBatch:
+        """A copy, which does not hold the memory that calls are answered through."""
+        return Nv12RectBatch(self.rect, self.y_planes.copy(), self.uv_planes.copy())

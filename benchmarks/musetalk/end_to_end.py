@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
-from collections import deque
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from benchmarks.musetalk.news_clip import FRAMES, VERSION
+from benchmarks.musetalk.news_clip import FRAMES
 from engines.musetalk.painter import Painter
 from engines.musetalk.speech import SpeechEncoder
 from engines.runtimes.protocol import Runtime
@@ -24,9 +25,10 @@ from pipeline.musetalk.blend import fit_face, mix
 from pipeline.musetalk.clip_place import clip_place
 from pipeline.musetalk.renderer import MuseTalkEngines, MuseTalkRenderer
 from pipeline.musetalk.spoken_frames import frames_of, start_carry
+from pipeline.session.canvas import paste
 from pipeline.session.overlap import DrawOrder
 from pipeline.stages import RenderRequest
-from pipeline.types import ROWS_PER_FRAME, SAMPLES_PER_FRAME, Avatar
+from pipeline.types import ROWS_PER_FRAME, SAMPLES_PER_FRAME, Avatar, Nv12Canvas
 
 HOPS_A_CALL: Final = 9
 REFERENCE_BATCH: Final = 8
@@ -38,13 +40,15 @@ class Spent:
 
     Attributes:
         seconds: From samples on the host to the last picture on the host.
-        speech_s: In the stage of features, on the thread that feeds the other.
+        speech_s: In the stage of features, on its thread.
+        paste_s: Spent on putting pictures together, on a thread of its own.
         bypassed: Frames that showed the avatar's own picture.
         frames: All of them.
     """
 
     seconds: float = 0.0
     speech_s: float = 0.0
+    paste_s: float = 0.0
     bypassed: int = 0
     frames: int = 0
     checksum: int = field(default=0, repr=False)
@@ -56,30 +60,52 @@ class Spent:
 
 
 def ours(pcm: F32, avatar: Avatar, speech: SpeechEncoder, painter: Runtime, batch: int) -> Spent:
-    """One file through the product's stages, drawn as the `Renderer` replica draws."""
+    """One file as the product makes it: features in a thread, drawing in another, and whole pictures put together in this one.
+
+    Every picture lies whole on the host, in the one canvas that an encoder would read.
+    """
     audio = MuseTalkAudioFeatures(speech)
-    renderer = MuseTalkRenderer({avatar.avatar_id: avatar}.__getitem__, MuseTalkEngines(painter, VERSION, batch))
+    renderer = MuseTalkRenderer(
+        {avatar.avatar_id: avatar}.__getitem__, MuseTalkEngines(painter, unpack(avatar).version, batch)
+    )
     renderer.prepare(avatar.avatar_id, "bt709")
+    height, width = avatar.canvas_rgb.shape[:2]
+    canvas = Nv12Canvas(*rgb_to_nv12(avatar.canvas_rgb))
     padded = np.pad(pcm, (PAST_SAMPLES, LOOKAHEAD_SAMPLES))
-    hop, total = HOP_FRAMES * SAMPLES_PER_FRAME, len(pcm) // SAMPLES_PER_FRAME
-    drawing, waiting, spent = renderer.overlapped(), deque[Future[Any]](), Spent()
+    hop, hops = HOP_FRAMES * SAMPLES_PER_FRAME, len(pcm) // SAMPLES_PER_FRAME // HOP_FRAMES
+    drawing, spent = renderer.overlapped(), Spent()
+    orders: queue.SimpleQueue[Future[Any] | None] = queue.SimpleQueue()
+    room = threading.BoundedSemaphore(4 * drawing.frames_in_work // HOP_FRAMES)
+
+    def listen() -> None:
+        carry = start_carry(np.zeros((0, 1), np.float32), 0, 0)
+        for first in range(0, hops, HOPS_A_CALL):
+            asked = time.perf_counter()
+            heard = audio.windows(
+                [
+                    (padded[i * hop : i * hop + audio.window_samples], i * HOP_FRAMES * ROWS_PER_FRAME)
+                    for i in range(first, min(first + HOPS_A_CALL, hops))
+                ]
+            )
+            spent.speech_s += time.perf_counter() - asked
+            for rows in heard:
+                motion, carry = frames_of(rows, carry)
+                spent.bypassed += int((motion.motion[:, 0] == 0).sum())
+                room.acquire()
+                orders.put(drawing.submit(DrawOrder(RenderRequest(avatar.avatar_id, motion, None, 25, "bt709"))))
+
     began = time.perf_counter()
-    carry = start_carry(np.zeros((0, 1), np.float32), 0, 0)
-    for first in range(0, total // HOP_FRAMES, HOPS_A_CALL):
-        hops = range(first, min(first + HOPS_A_CALL, total // HOP_FRAMES))
-        asked = time.perf_counter()
-        heard = audio.windows(
-            [(padded[i * hop : i * hop + audio.window_samples], i * HOP_FRAMES * ROWS_PER_FRAME) for i in hops]
-        )
-        spent.speech_s += time.perf_counter() - asked
-        for rows in heard:
-            motion, carry = frames_of(rows, carry)
-            spent.bypassed += int((motion.motion[:, 0] == 0).sum())
-            waiting.append(drawing.submit(DrawOrder(RenderRequest(avatar.avatar_id, motion, None, 25, "bt709"))))
-        while waiting and (waiting[0].done() or len(waiting) * HOP_FRAMES > 4 * drawing.frames_in_work):
-            _take(waiting.popleft(), spent)
-    while waiting:
-        _take(waiting.popleft(), spent)
+    with ThreadPoolExecutor(1) as ears:
+        ears.submit(listen).add_done_callback(lambda _: orders.put(None))
+        while (done := orders.get()) is not None:
+            pictures = done.result()
+            room.release()
+            waited = time.perf_counter()
+            for i in range(len(pictures)):
+                paste(canvas, pictures.frame(i))
+                spent.checksum += int(canvas.y_plane[height // 2, width // 2])
+            spent.paste_s += time.perf_counter() - waited
+            spent.frames += len(pictures)
     spent.seconds = time.perf_counter() - began
     drawing.close()
     return spent
@@ -120,12 +146,6 @@ def put_on_host(face: U8, avatar: Avatar, picture: U8, place: int) -> U8:
     mask = tensors.masks[place][top - y : bottom - y, left - x : right - x]
     picture[top:bottom, left:right] = mix(picture[top:bottom, left:right], fitted, mask)
     return picture
-
-
-def _take(done: Future[Any], spent: Spent) -> None:
-    batch = done.result()
-    spent.frames += len(batch)
-    spent.checksum += int(batch.y_planes[0, 0, 0])
 
 
 def check_length(spent: Spent) -> None:

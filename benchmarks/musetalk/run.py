@@ -171,7 +171,11 @@ def measure_file(bench: Bench) -> Rows:
     runs: list[Spent] = [ours(pcm, avatar, speech, painter, BATCH) for _ in range(RUNS + 1)][1:]
     for one in runs:
         check_length(one)
-        print(f"e2e {one.seconds:.3f} s, speech {one.speech_s:.3f} s, bypassed {one.bypassed}", flush=True)
+        print(
+            f"e2e {one.seconds:.3f} s, speech {one.speech_s:.3f} s, putting together {one.paste_s:.3f} s, "
+            f"bypassed {one.bypassed}",
+            flush=True,
+        )
     part = pcm[: 6 * SAMPLE_RATE_HZ]
     beside = [reference(part, avatar, canvases, speech, bench.networks.reference) for _ in range(2)][-1]
     yield bench.record(

@@ -16,6 +16,7 @@ from deployments.logs import configure_replica_logs
 from kernels.errors import LiveAnchorError
 from pipeline.families import find_family
 from pipeline.session.behaviour import behaviour_of
+from pipeline.session.overlaid import OverlaidBatch, PaintedParts
 from pipeline.session.overlap import DrawOrder, OverlappedDrawing, OverlappingRenderer
 from pipeline.stages import RenderRequest
 from pipeline.types import CropBatch, MotionChunk, Nv12RectBatch
@@ -68,11 +69,11 @@ class RendererReplica:
             when_idle=self._worker.when_idle,
         )
 
-    async def render(self, request: RenderRequest, context: CallContext) -> Nv12RectBatch:
-        """Pictures of one chunk; see `pipeline.family.RendererStage`."""
+    async def render(self, request: RenderRequest, context: CallContext) -> Nv12RectBatch | PaintedParts:
+        """Pictures of one chunk; see `pipeline.family.RendererStage`. What the caller has itself does not travel."""
         batch = await self._worker.call(DrawOrder(request), context)
         assert isinstance(batch, Nv12RectBatch)  # noqa: S101 - narrows the type for the checker
-        return batch
+        return batch.parts if isinstance(batch, OverlaidBatch) else batch
 
     async def crops(self, request: RenderRequest, context: CallContext) -> CropBatch:
         """Face crops of one chunk; see `pipeline.family.RendererStage`."""

@@ -20,6 +20,7 @@ from deployments.graph.handle_calls import answer_of, translated
 from kernels.arrays import F32
 from pipeline.families import find_family
 from pipeline.rife.access import RifeFacts
+from pipeline.session.overlaid import OwnPictures, PaintedParts
 from pipeline.stages import Carry, CropsInWork, RenderRequest, RifeRequest, StageInfo
 from pipeline.types import FeatureRows, MotionChunk, Nv12RectBatch
 
@@ -133,6 +134,8 @@ class GraphStages:
         deadline: Point of `clock` after which no call is made or waited for.
         epoch: Session epoch; motion and render calls of a newer one raise it, so that the stages drop what is older.
         clock: Monotonic seconds.
+        own_pictures: Avatar id and colour standard -> the avatar's own pictures, for a family whose renderer answers with what is
+            painted over them; called in a thread.
 
     Attributes:
         set_id: Ray node whose stages are preferred from the next call on; empty for any.
@@ -148,7 +151,9 @@ class GraphStages:
         deadline: float = math.inf,
         epoch: int = 0,
         clock: Callable[[], float] = time.monotonic,
+        own_pictures: Callable[[str, str], OwnPictures] | None = None,
     ) -> None:
+        self._own_pictures = own_pictures
         self._deadline = deadline
         self._rows = handles.audio_features.options(method_name="rows", _by_reference=False)
         self._motion = handles.motion_diffusion and handles.motion_diffusion.options(
@@ -186,8 +191,17 @@ class GraphStages:
     async def renderer(self, request: RenderRequest) -> Nv12RectBatch:
         """Implement `Stages`."""
         self._epoch = max(self._epoch, request.epoch)
-        batch: Nv12RectBatch = await self._call("renderer", self._render, request)
-        return batch
+        answer: Nv12RectBatch | PaintedParts = await self._call("renderer", self._render, request)
+        if isinstance(answer, PaintedParts):
+            return await asyncio.to_thread(self._laid_over, answer, request)
+        return answer
+
+    def _laid_over(self, parts: PaintedParts, request: RenderRequest) -> Nv12RectBatch:
+        if self._own_pictures is None:
+            raise LookupError(
+                f"the family {self._info.family} paints over own pictures, which these stages were not given"
+            )
+        return parts.over(self._own_pictures(request.avatar_id, request.colour))
 
     def crops(self, request: RenderRequest) -> GraphCrops:
         """Implement `Stages`; the response stays un-awaited."""

@@ -19,6 +19,7 @@ from deployments.graph.stages import GraphStages, StageHandles
 from deployments.host.file_job import prepare_job, run_job, with_speech
 from deployments.host.hosted_avatars import HostedAvatars
 from deployments.host.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
+from deployments.host.own_pictures import HostedOwnPictures
 from pipeline.media.signing import signer_of
 from pipeline.stage_meter import StageMeter
 from pipeline.voices.voice import Voice
@@ -50,6 +51,7 @@ class FileJobs:
         self._avatars = avatars
         self._voice = voice
         self._settings = settings
+        self._own_pictures = HostedOwnPictures(avatars.speaker)
         self._sign = signer_of(settings.provenance)
         self._clock = clock
         self._active: dict[str, JobProgress] = {}
@@ -117,6 +119,7 @@ class FileJobs:
             budget_s=deadlines.stage_call_s,
             deadline=self._clock() + deadlines.job_s(prepared.audio.duration_s),
             clock=self._clock,
+            own_pictures=self._own_pictures,
         )
         events = run_job(prepared, StageMeter(stages, self._clock), self._settings.encoder, stages.retries, self._sign)
         try:

@@ -29,6 +29,7 @@ from deployments.host.live_commands import LiveCommand
 from deployments.host.live_errors import NoCapacityError, SessionNotFoundError
 from deployments.host.live_registry import BEAT_S
 from deployments.host.live_sessions import LiveSessions
+from deployments.host.own_pictures import HostedOwnPictures
 from deployments.host.session_leases import SessionLeases
 from kernels.errors import LiveAnchorError, first_line
 from pipeline.stages import StageInfo
@@ -65,6 +66,7 @@ class LiveReplica:
         self._avatars = avatars
         self._voice = voice
         self._settings = settings
+        self._own_pictures = HostedOwnPictures(avatars.speaker)
         self._clock = clock
         self._name = own_full_name()
         self._app = str(serve.get_replica_context().app_name)
@@ -212,7 +214,12 @@ class LiveReplica:
 
     def _graph_stages(self, info: StageInfo, session_id: str) -> GraphStages:
         return GraphStages(
-            self._handles, info, session_id, budget_s=self._settings.live.stage_call_s, clock=self._clock
+            self._handles,
+            info,
+            session_id,
+            budget_s=self._settings.live.stage_call_s,
+            clock=self._clock,
+            own_pictures=self._own_pictures,
         )
 
     async def _began(self, session_id: str) -> None:

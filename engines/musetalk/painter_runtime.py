@@ -21,7 +21,7 @@ STAGE: Final = "painter"
 MAX_ERROR: Final = 2e-2
 """Relative, on 8-bit pictures, against the eager way, which itself runs in fp16 on a GPU."""
 BUCKETS: Final = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
-"""Batch sizes captured: a batch that lies between is padded by a third at most."""
+"""Batch sizes that are captured, up to the largest that is asked for: one that lies between is padded by a third at most."""
 VAE_BUCKETS: Final = (1, 2, 4, 8)
 """With the autoencoder's decoder, whose maps take 0.1 GB a face; larger batches run as several."""
 
@@ -33,16 +33,17 @@ def painter_runtime(painter: Painter, device: str, wanted: RuntimeKind = "auto",
         painter: Float32, on the CPU; on a CPU it is kept.
         device: Torch device name.
         wanted: See `engines.runtimes.choice`.
-        batch: Largest batch that ways are compared on.
+        batch: Largest batch that will be asked for: ways are compared on it, and no larger one is captured.
 
     Raises:
         RuntimeRefusedError: The named way cannot be used here.
     """
     others: dict[str, Callable[[], Runtime]] = {}
+    sizes = buckets_up_to(batch, is_vae=painter.is_vae)
     if device != "cpu" and wanted != "eager":
-        others["compiled"] = lambda: compiled_runtime(painter, device)
+        others["compiled"] = lambda: compiled_runtime(painter, device, sizes)
         if not painter.is_vae:
-            others["tensorrt"] = lambda: engine_runtime(_tensorrt(painter, device), device)
+            others["tensorrt"] = lambda: engine_runtime(_tensorrt(painter, device), device, sizes)
     return choose_runtime(
         wanted,
         lambda: eager_runtime(painter, device),
@@ -53,6 +54,12 @@ def painter_runtime(painter: Painter, device: str, wanted: RuntimeKind = "auto",
         max_error=MAX_ERROR,
         verdicts=lambda: Verdicts(STAGE, [painter], device, list(others)),
     )
+
+
+def buckets_up_to(batch: int, *, is_vae: bool = False) -> tuple[int, ...]:
+    """Batch sizes to capture where a renderer draws so many faces at once: more would cost start time and memory for nothing."""
+    sizes = VAE_BUCKETS if is_vae else BUCKETS
+    return tuple(size for size in sizes if size < batch) + tuple(size for size in sizes if size >= batch)[:1]
 
 
 def eager_runtime(painter: Painter, device: str) -> Runtime:

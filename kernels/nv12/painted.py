@@ -83,20 +83,21 @@ def painted_rgb(face: Tensor, painting: Painting) -> Tensor:
     return made
 
 
-def split_nv12(packed: U8, sizes: Sequence[tuple[int, int]]) -> list[tuple[U8, U8]]:
-    """Luma (h, w) and interleaved chroma (h / 2, w) of rectangles that lie behind each other, as views.
+def nv12_bytes(high: int, wide: int) -> int:
+    """Bytes of a rectangle with even sides."""
+    return high * wide * 3 // 2
+
+
+def split_nv12(packed: U8, high: int, wide: int) -> tuple[U8, U8]:
+    """Luma (n, high, wide) and interleaved chroma (n, high / 2, wide) of rectangles of one size, as views.
 
     Args:
-        packed: uint8 (bytes,), from `painted_nv12`.
-        sizes: Heights and widths.
+        packed: uint8 (n, nv12_bytes(high, wide)), from `painted_nv12`.
+        high: Height in pixels, even.
+        wide: Width, even.
     """
-    found, at = list[tuple[U8, U8]](), 0
-    for high, wide in sizes:
-        luma = packed[at : at + high * wide].reshape(high, wide)
-        at += high * wide
-        found.append((luma, packed[at : at + high * wide // 2].reshape(high // 2, wide)))
-        at += high * wide // 2
-    return found
+    luma, chroma = packed[:, : high * wide], packed[:, high * wide :]
+    return luma.reshape(-1, high, wide), chroma.reshape(-1, high // 2, wide)
 
 
 def _resized(face: Tensor, height: int, width: int, part: tuple[slice, slice]) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -199,5 +199,5 @@ class IdleLoops:
             after = motion[start + _CHUNK] if start + _CHUNK < len(motion) else following
             batch = await drawer.draw(chunk, after if drawer.needs_following else None)
             # copied: what a loop keeps must not pin the memory that calls are answered through
-            batches.append(replace(batch, y_planes=batch.y_planes.copy(), uv_planes=batch.uv_planes.copy()))
+            batches.append(batch.kept())
         return tuple(batch.frame(i) for batch in batches for i in range(len(batch)))

@@ -25,6 +25,7 @@ from pipeline.musetalk.audio_features import MuseTalkAudioFeatures
 from pipeline.musetalk.avatar_tensors import unpack
 from pipeline.musetalk.behaviour import MuseTalkBehaviour
 from pipeline.musetalk.load import load_audio_features, load_renderer, load_source_models
+from pipeline.musetalk.own_pictures import MuseTalkOwnPictures
 from pipeline.musetalk.registration import SourceModels, make_avatar, register_clip, register_picture
 from pipeline.musetalk.renderer import MuseTalkRenderer
 from pipeline.musetalk.spoken_frames import frames_of
@@ -117,6 +118,10 @@ class MuseTalkFamily(Family):
     ) -> MuseTalkRenderer:
         """Stage `renderer`."""
         return load_renderer(load_avatar, folder, device, cache_bytes, runtime=runtime)
+
+    def own_pictures(self, avatar: Avatar, colour: str) -> MuseTalkOwnPictures:
+        """The frames of its clip, or its picture."""
+        return MuseTalkOwnPictures(avatar, unpack(avatar), colour)
 
     def tail(
         self, load_avatar: Callable[[str], Avatar], interpolator: FrameInterpolator, cache_bytes: int

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from kernels.arrays import U8
-from kernels.nv12.from_rgb import rgb_to_nv12
-from kernels.nv12.painted import painted_rgb
+from kernels.nv12.painted import nv12_bytes, painted_rgb, split_nv12
 from kernels.nv12.painting import Painting
 from pipeline.avatars.face_crop import cut_crop
 from pipeline.musetalk.avatar_tensors import MuseTalkTensors
 from pipeline.musetalk.clip_place import clip_place
 from pipeline.musetalk.device_patches import DevicePatches
-from pipeline.musetalk.masters import KEPT_COLOUR, recoloured, to_rgb
+from pipeline.musetalk.masters import to_rgb
+from pipeline.musetalk.own_pictures import MuseTalkOwnPictures
+from pipeline.session.overlaid import PaintedParts
 from pipeline.types import Avatar
-
-Planes = tuple[U8, U8]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PreparedFace:
         tensors: Its arrays.
         colour: `bt709` or `bt601`.
         latents: float16 or float32 (n, 8, 32, 32) on the device.
-        still: Luma and chroma of a picture's rectangle; None for a clip.
+        own: Its own pictures.
         patches: What painted faces are blended into.
     """
 
@@ -39,14 +39,13 @@ class PreparedFace:
     tensors: MuseTalkTensors
     colour: str
     latents: Tensor
-    still: Planes | None
+    own: MuseTalkOwnPictures
     patches: DevicePatches
 
     @property
     def size_bytes(self) -> int:
         """What the preparation holds in memory, the mapped file not counted."""
-        planes = 0 if self.still is None else sum(plane.nbytes for plane in self.still)
-        return planes + self.latents.element_size() * self.latents.nelement() + self.patches.size_bytes
+        return self.own.size_bytes + self.latents.element_size() * self.latents.nelement() + self.patches.size_bytes
 
     def places(self, first: int, count: int) -> list[int]:
         """The clip's frames that consecutive frames of a session show."""
@@ -63,23 +62,28 @@ class PreparedFace:
         patch, mask = self.patches.of(place)
         return Painting(number, patch, mask, self._box_in_patch(place), share)
 
-    def put_picture(self, place: int, painted: Planes | None, y_out: U8, uv_out: U8) -> None:
-        """Write the avatar's rectangle in NV12.
+    @property
+    def rectangle_bytes(self) -> int:
+        """Bytes of a painted part in NV12; all of an avatar's have one size."""
+        return nv12_bytes(*self.tensors.masks.shape[1:])
+
+    def painted_parts(self, places: NDArray[np.int32], painted: NDArray[np.bool_], packed: U8) -> PaintedParts:
+        """What travels of frames.
 
         Args:
-            place: Frame of the clip.
-            painted: Luma and chroma of the part that was painted; None: the avatar's own picture, at no cost but a copy.
-            y_out: uint8 (h, w), overwritten.
-            uv_out: uint8 (h / 2, w), overwritten.
+            places: int32 (n,), frames of the clip.
+            painted: bool (n,), which of them were painted.
+            packed: uint8 (m, bytes), the NV12 rectangles of those.
         """
-        y_out[...], uv_out[...] = self._own(place)
-        if painted is None:
-            return
-        y_face, uv_face = painted
-        (high, wide), rect, (x, y) = y_face.shape, self.avatar.rect, self._corner(place)
-        x, y = x - rect.x, y - rect.y
-        y_out[y : y + high, x : x + wide] = y_face
-        uv_out[y // 2 : (y + high) // 2, x : x + wide] = uv_face
+        y_planes, uv_planes = split_nv12(packed, *self.tensors.masks.shape[1:])
+        return PaintedParts(
+            rect=self.avatar.rect,
+            places=places,
+            painted=painted,
+            corners=np.asarray(self.tensors.corners[places[painted]], np.int32),
+            y_planes=y_planes,
+            uv_planes=uv_planes,
+        )
 
     def crop(self, place: int, face: U8 | None, share: float) -> U8:
         """The square around the face as uint8 (512, 512, 3), RGB, for the stage that interpolates pictures.
@@ -101,16 +105,6 @@ class PreparedFace:
             canvas[y : y + blended.shape[0], x : x + blended.shape[1]] = blended
         return cut_crop(canvas, tensors.square(place))
 
-    def _own(self, place: int) -> Planes:
-        """The rectangle as the avatar has it; not to be written."""
-        if self.still is not None:
-            return self.still
-        tensors = self.tensors
-        assert tensors.y_planes is not None and tensors.uv_planes is not None  # noqa: S101 - a clip has them
-        if self.colour == KEPT_COLOUR:
-            return tensors.y_planes[place], tensors.uv_planes[place]
-        return recoloured(tensors.y_planes[place], tensors.uv_planes[place], self.colour)
-
     def _box_in_patch(self, place: int) -> tuple[int, int, int, int]:
         """Left, top, right and bottom of the face in pixels of the patch."""
         (x, y), box = self._corner(place), self.tensors.box(place)
@@ -119,12 +113,3 @@ class PreparedFace:
     def _corner(self, place: int) -> tuple[int, int]:
         x, y = self.tensors.corners[place]
         return int(x), int(y)
-
-
-def still_planes(avatar: Avatar, tensors: MuseTalkTensors, colour: str) -> Planes | None:
-    """Luma and chroma of a picture's rectangle; None for a clip."""
-    if tensors.y_planes is not None:
-        return None
-    rect = avatar.rect
-    part = avatar.canvas_rgb[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w]
-    return rgb_to_nv12(np.ascontiguousarray(part), colour=colour)

@@ -6,26 +6,27 @@ Frames in silence cost no network and no blend: their share is 0, and the avatar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from engines.musetalk import FAMILY
 from engines.runtimes.host_copies import Landing, to_device
 from engines.runtimes.protocol import Runtime
-from kernels.arrays import U8
+from kernels.arrays import F32, U8
 from kernels.errors import InvalidInputError
-from kernels.nv12.painted import painted_nv12, split_nv12
+from kernels.nv12.painted import nv12_bytes, painted_nv12
 from kernels.nv12.painting import Painting
 from pipeline.avatars.stale import StaleAvatarError
 from pipeline.bounded_cache import BoundedCache
 from pipeline.musetalk.avatar_tensors import unpack
 from pipeline.musetalk.device_patches import DevicePatches
 from pipeline.musetalk.face_rows import read_rows
-from pipeline.musetalk.prepared_face import PreparedFace, still_planes
+from pipeline.musetalk.own_pictures import MuseTalkOwnPictures
+from pipeline.musetalk.prepared_face import PreparedFace
 from pipeline.session.overlap import DrawOrder, OverlappedDrawing, Span
 from pipeline.session.tail import crop_batch
 from pipeline.stages import RenderRequest
@@ -34,10 +35,8 @@ from pipeline.types import CROP_SIZE, MOTION_FPS, Avatar, CropBatch, Nv12RectBat
 DEFAULT_CACHE_BYTES: Final = 2 * 2**30
 _PATCHES_SHARE: Final = 0.5
 """Share of the bound on prepared faces that one avatar's patches may take on a device."""
-_COPIERS: Final = 4
-"""Threads that write pictures where a GPU paints: 3 MB each at 1080x1920, while the drawing thread has 1 ms for one."""
-Part = tuple[U8, ...]
-"""What a bucket has of one order: luma and chroma planes, or crops."""
+Part = tuple[NDArray[Any], ...]
+"""What a bucket has of one order: places, which of them were painted, and their rectangles as bytes; or crops."""
 
 
 @dataclass(frozen=True)
@@ -72,38 +71,24 @@ class _Flight:
     Attributes:
         spans: See `pipeline.session.overlap.Draws`.
         frames: Of each span.
-        sizes: Painted face -> height and width of its rectangle, in the order of the rectangles.
-        landing: The rectangles behind each other, and the painted faces where a span wants crops.
-        copiers: Write pictures, which are large: the interpreter's lock is free meanwhile. None: the caller's thread.
+        starts: Of each span, where its rectangles begin in what lands, in bytes; they lie behind each other.
+        landing: The rectangles, and the painted faces where a span wants crops.
     """
 
     spans: Sequence[Span]
     frames: Sequence[Sequence[_Shown]]
-    sizes: dict[int, tuple[int, int]]
+    starts: Sequence[int]
     landing: Landing
-    copiers: Executor | None = None
 
     def wait(self) -> list[Part]:
         """Implement `pipeline.session.overlap.Flight`."""
         landed: list[U8] = [np.asarray(one, np.uint8) for one in self.landing.wait()]
-        planes = split_nv12(landed[0], list(self.sizes.values())) if landed else []
-        rectangles = dict(zip(self.sizes, planes, strict=True))
         parts: list[Part] = []
-        to_write: list[tuple[_Shown, U8, U8]] = []
-        for span, frames in zip(self.spans, self.frames, strict=True):
+        for span, frames, start in zip(self.spans, self.frames, self.starts, strict=True):
             if span.order.crops_only:
-                parts.append(_crops(frames, landed[-1] if landed else None))
+                parts.append((_crops(frames, landed[-1] if landed else None),))
             else:
-                luma, chroma = _empty_pictures(frames)
-                parts.append((luma, chroma))
-                to_write += zip(frames, luma, chroma, strict=True)
-
-        def write(picture: tuple[_Shown, U8, U8]) -> None:
-            one, y_plane, uv_plane = picture
-            one.face.put_picture(one.place, rectangles.get(one.painted), y_plane, uv_plane)
-
-        for _ in (map if self.copiers is None else self.copiers.map)(write, to_write):
-            pass
+                parts.append(_rectangles(frames, landed[0][start:] if landed else None))
         return parts
 
 
@@ -125,8 +110,6 @@ class MuseTalkRenderer:
         self._load_avatar = load_avatar
         self._engines = engines
         self._cache_bytes = cache_bytes
-        fast = engines.painter.device.type != "cpu"
-        self._copiers = ThreadPoolExecutor(_COPIERS, thread_name_prefix="pictures") if fast else None
         self._faces: BoundedCache[tuple[str, str], PreparedFace] = BoundedCache(
             cache_bytes, lambda face: face.size_bytes
         )
@@ -180,7 +163,7 @@ class MuseTalkRenderer:
 
     def launch(self, spans: Sequence[Span]) -> _Flight:
         """Queue the painting of one bucket, of any faces; see `pipeline.session.overlap.Draws`."""
-        frames, latents, tokens, painted = list[list[_Shown]](), list[torch.Tensor](), [], 0
+        frames, tokens, asked, painted = list[list[_Shown]](), list[F32](), list[tuple[PreparedFace, list[int]]](), 0
         for span in spans:
             request = span.order.request
             face = self.prepare(request.avatar_id, request.colour)
@@ -194,14 +177,17 @@ class MuseTalkRenderer:
                 ]
             )
             if len(rows.tokens):
-                latents.append(face.latents[[places[i] for i in rows.painted]])
+                if not asked or asked[-1][0] is not face:
+                    asked.append((face, []))
+                asked[-1][1].extend(places[i] for i in rows.painted)
                 tokens.append(rows.tokens)
                 painted += len(rows.tokens)
         if not painted:
-            return _Flight(spans, frames, {}, Landing([]), self._copiers)
+            return _Flight(spans, frames, [0] * len(spans), Landing([]))
         device = self._engines.painter.device
-        faces = self._engines.painter.run(torch.cat(latents), to_device(np.concatenate(tokens), device))
-        return _Flight(spans, frames, *self._put_in(spans, frames, faces), self._copiers)
+        latents = torch.cat([_rows_of(face.latents, places) for face, places in asked])
+        faces = self._engines.painter.run(latents, to_device(np.concatenate(tokens), device))
+        return _Flight(spans, frames, *self._put_in(spans, frames, faces))
 
     def join(self, order: DrawOrder, parts: Sequence[Part]) -> Nv12RectBatch | CropBatch:
         """Implement `pipeline.session.overlap.Draws`."""
@@ -209,7 +195,8 @@ class MuseTalkRenderer:
         if order.crops_only:
             return crop_batch(arrays[0], order.request)
         face = self.prepare(order.request.avatar_id, order.request.colour)
-        return Nv12RectBatch(face.avatar.rect, arrays[0], arrays[1])
+        places, painted, packed = arrays
+        return face.painted_parts(places, painted, packed).over(face.own)
 
     def alone(self, order: DrawOrder) -> Nv12RectBatch | CropBatch:
         """Draw one order, bucket after bucket; errors as for `render`."""
@@ -220,21 +207,29 @@ class MuseTalkRenderer:
 
     def _put_in(
         self, spans: Sequence[Span], frames: Sequence[Sequence[_Shown]], faces: torch.Tensor
-    ) -> tuple[dict[int, tuple[int, int]], Landing]:
-        """Queue the blending and the copies to the host: rectangles in NV12, and faces where a span wants crops."""
-        by_colour: dict[str, list[Painting]] = {}
-        for span, shown in zip(spans, frames, strict=True):
+    ) -> tuple[list[int], Landing]:
+        """Queue the blending and the copies to the host: rectangles in NV12, and faces where a span wants crops.
+
+        Returns:
+            Where the rectangles of each span begin, and what lands.
+        """
+        by_colour: dict[str, list[tuple[int, list[Painting]]]] = {}
+        for index, (span, shown) in enumerate(zip(spans, frames, strict=True)):
             if not span.order.crops_only:
-                by_colour.setdefault(span.order.request.colour, []).extend(
-                    one.face.painting(one.place, one.painted, one.share) for one in shown if one.painted >= 0
-                )
-        packed = [painted_nv12(faces, paintings, colour) for colour, paintings in by_colour.items()]
-        sizes = {one.face: one.size for paintings in by_colour.values() for one in paintings}
-        nothing = torch.zeros(0, dtype=torch.uint8, device=faces.device)
-        landing = [packed[0] if len(packed) == 1 else torch.cat(packed or [nothing])]
+                own = [one.face.painting(one.place, one.painted, one.share) for one in shown if one.painted >= 0]
+                by_colour.setdefault(span.order.request.colour, []).append((index, own))
+        starts, at, packed = [0] * len(spans), 0, list[torch.Tensor]()
+        for colour, asked in by_colour.items():
+            for index, own in asked:
+                starts[index] = at
+                at += sum(nv12_bytes(*one.size) for one in own)
+            packed.append(painted_nv12(faces, [one for _, own in asked for one in own], colour))
+        if not packed:
+            packed.append(torch.zeros(0, dtype=torch.uint8, device=faces.device))
+        landing = [packed[0] if len(packed) == 1 else torch.cat(packed)]
         if any(span.order.crops_only for span in spans):
             landing.append(faces)
-        return sizes, Landing(landing)
+        return starts, Landing(landing)
 
     def _prepare(self, avatar_id: str, colour: str) -> PreparedFace:
         avatar = self._load_avatar(avatar_id)
@@ -246,21 +241,29 @@ class MuseTalkRenderer:
         device = self._engines.painter.device
         patches = DevicePatches(tensors, device, int(self._cache_bytes * _PATCHES_SHARE))
         latents = to_device(tensors.latents, device)
-        return PreparedFace(avatar, tensors, colour, latents, still_planes(avatar, tensors, colour), patches)
+        own = MuseTalkOwnPictures(avatar, tensors, colour)
+        return PreparedFace(avatar, tensors, colour, latents, own, patches)
 
 
-def _crops(frames: Sequence[_Shown], faces: U8 | None) -> Part:
+def _rows_of(array: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
+    """Rows by index, without waiting for the device, as indexing by a list does: torch copies such an index at once."""
+    return array.index_select(0, to_device(np.array(places, np.int64), array.device))
+
+
+def _rectangles(frames: Sequence[_Shown], packed: U8 | None) -> Part:
+    """Places int32 (n,), whether each was painted bool (n,), and the painted rectangles uint8 (m, bytes), copied."""
+    places = np.array([one.place for one in frames], np.int32)
+    painted = np.array([one.painted >= 0 for one in frames], np.bool_)
+    if packed is None or not painted.any():
+        size = frames[0].face.rectangle_bytes if frames else 0
+        return places, painted, np.zeros((0, size), np.uint8)
+    size, count = frames[0].face.rectangle_bytes, int(painted.sum())
+    return places, painted, packed[: size * count].reshape(count, size).copy()
+
+
+def _crops(frames: Sequence[_Shown], faces: U8 | None) -> U8:
     """The squares of a span around the face."""
     if not frames:
-        return (np.zeros((0, CROP_SIZE, CROP_SIZE, 3), np.uint8),)
+        return np.zeros((0, CROP_SIZE, CROP_SIZE, 3), np.uint8)
     painted = [None if one.painted < 0 or faces is None else faces[one.painted] for one in frames]
-    return (np.stack([one.face.crop(one.place, face, one.share) for one, face in zip(frames, painted, strict=True)]),)
-
-
-def _empty_pictures(frames: Sequence[_Shown]) -> tuple[U8, U8]:
-    """Room for luma and chroma of a span's pictures, which are written once."""
-    if not frames:
-        return np.zeros((0, 2, 2), np.uint8), np.zeros((0, 1, 2), np.uint8)
-    rect = frames[0].face.avatar.rect
-    luma: U8 = np.empty((len(frames), rect.h, rect.w), np.uint8)
-    return luma, np.empty((len(frames), rect.h // 2, rect.w), np.uint8)
+    return np.stack([one.face.crop(one.place, face, one.share) for one, face in zip(frames, painted, strict=True)])

@@ -35,7 +35,7 @@ class CanvasPainter:
 
 
 def paste(canvas: Nv12Canvas, rect: Nv12Rect) -> None:
-    """Copy a rectangle into a picture, in place.
+    """Copy a rectangle into a picture, in place, and then what lies over it.
 
     Raises:
         ShapeError: The rectangle does not lie on the canvas.
@@ -44,3 +44,5 @@ def paste(canvas: Nv12Canvas, rect: Nv12Rect) -> None:
         raise ShapeError("rect", f"{rect.w}x{rect.h} at {rect.x},{rect.y}", f"inside {canvas.width}x{canvas.height}")
     canvas.y_plane[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w] = rect.y_plane
     canvas.uv_plane[rect.y // 2 : (rect.y + rect.h) // 2, rect.x : rect.x + rect.w] = rect.uv_plane
+    if rect.over is not None:
+        paste(canvas, rect.over)

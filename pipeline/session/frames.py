@@ -49,7 +49,7 @@ async def clip_batches(
         async for batch in batches:
             kept = min(len(batch), left)
             if kept:
-                yield Nv12RectBatch(batch.rect, batch.y_planes[:kept], batch.uv_planes[:kept])
+                yield batch.part(0, kept)
             left -= kept
 
 

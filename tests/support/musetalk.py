@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -71,6 +72,13 @@ def clip_avatar(frames: int = 5, lost: tuple[int, ...] = ()) -> Avatar:
     pairs = [drawn(2 * i) for i in range(frames)]
     faces = [None if i in lost else mesh for i, (_, mesh) in enumerate(pairs)]
     return make_avatar(lambda: (canvas for canvas, _ in pairs), faces, source_models(), "drawn")
+
+
+class Ears:
+    """Stands for the speech encoder: rows that follow from the samples, without a network."""
+
+    def encode(self, windows: Sequence[F32]) -> list[F32]:
+        return [window[: len(window) // 320 * 320].reshape(-1, 320)[:, :1].repeat(1920, axis=1) for window in windows]
 
 
 class Stamp:

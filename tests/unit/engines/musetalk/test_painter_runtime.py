@@ -7,7 +7,15 @@ import torch
 
 from engines.musetalk.checkpoints import load_taesd, load_unet
 from engines.musetalk.painter import Painter
-from engines.musetalk.painter_runtime import BUCKETS, compiled_runtime, eager_runtime, example, painter_runtime
+from engines.musetalk.painter_runtime import (
+    BUCKETS,
+    VAE_BUCKETS,
+    buckets_up_to,
+    compiled_runtime,
+    eager_runtime,
+    example,
+    painter_runtime,
+)
 from engines.runtimes.choice import RuntimeRefusedError, relative_error
 from tests.support.musetalk import narrow_folder
 
@@ -34,6 +42,8 @@ def test_on_a_cpu_only_eager_runs() -> None:
         painter_runtime(made, "cpu", "compiled")
     assert BUCKETS[0] == 1 and BUCKETS[-1] == 64
     assert all(b <= 2 * a for a, b in zip(BUCKETS, BUCKETS[1:], strict=False))
+    assert buckets_up_to(32) == BUCKETS[: BUCKETS.index(32) + 1] and buckets_up_to(64) == buckets_up_to(100) == BUCKETS
+    assert buckets_up_to(20)[-1] == 24 and buckets_up_to(1) == (1,) and buckets_up_to(32, is_vae=True) == VAE_BUCKETS
 
 
 @pytest.mark.gpu

@@ -59,7 +59,7 @@ def test_the_reference_is_three_passes_to_the_bit(size: tuple[int, int], box: Bo
     want = one_after_the_other(faces[1].numpy(), one)
     np.testing.assert_array_equal(painted_rgb(faces[1], one).numpy(), want)
     for colour in ("bt709", "bt601"):
-        [(luma, chroma)] = split_nv12(painted_nv12(faces, [one], colour).numpy(), [size])
+        [luma], [chroma] = split_nv12(painted_nv12(faces, [one], colour).numpy()[None], *size)
         y_plane, uv_plane = rgb_to_nv12(want, colour=colour)
         for made, plane in ((luma, y_plane), (chroma, uv_plane)):
             off = np.abs(made.astype(int) - plane)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import pickle
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -26,9 +26,12 @@ from pipeline.musetalk.face_box import crop_around
 from pipeline.musetalk.face_labels import MeshLabels
 from pipeline.musetalk.face_rows import ROW_WIDTH, pack_rows, read_rows, silent_rows
 from pipeline.musetalk.masters import recoloured, to_rgb
+from pipeline.musetalk.own_pictures import MuseTalkOwnPictures
 from pipeline.musetalk.registration import cut, make_avatar, register_clip, register_picture
 from pipeline.musetalk.renderer import MuseTalkEngines, MuseTalkRenderer
 from pipeline.musetalk.tail import MuseTalkTail
+from pipeline.session.canvas import paste
+from pipeline.session.overlaid import OverlaidBatch, PaintedParts
 from pipeline.session.overlap import DrawOrder, Span
 from pipeline.session.tail import Placed
 from pipeline.stages import RenderRequest
@@ -175,15 +178,43 @@ def test_a_drawing_thread_serves_many_orders() -> None:
     drawing.close()
 
 
-def test_pictures_are_the_same_whoever_writes_them() -> None:
+def test_only_what_was_painted_travels() -> None:
     avatar = clip_avatar()
-    alone, several = renderer_of(avatar), renderer_of(avatar)
-    rows = np.concatenate([spoken(3), silent_rows(2)])
-    with ThreadPoolExecutor(3) as copiers:
-        several._copiers = copiers
-        made, want = several.render(ask(avatar, rows)), alone.render(ask(avatar, rows))
-    np.testing.assert_array_equal(made.y_planes, want.y_planes)
-    np.testing.assert_array_equal(made.uv_planes, want.uv_planes)
+    rows = np.concatenate([silent_rows(2), spoken(3), silent_rows(1), spoken(2, seed=1)])
+    want = renderer_of(avatar).render(ask(avatar, rows))
+    assert isinstance(want, OverlaidBatch)
+    sent = pickle.dumps(want.parts)
+    patch = avatar.tensors["masks"][0].size * 3 // 2
+    assert 5 * patch < len(sent) < 5 * patch + 2000
+    got: PaintedParts = pickle.loads(sent)  # noqa: S301 - made above
+    assert len(got) == 8 and got.painted.tolist() == [False] * 2 + [True] * 3 + [False] + [True] * 2
+    for colour in ("bt709", "bt601"):
+        whole = got.over(MuseTalkOwnPictures(avatar, unpack(avatar), colour))
+        canvas = Nv12Canvas(*rgb_to_nv12(avatar.canvas_rgb))
+        for i in range(8):
+            paste(canvas, whole.frame(i))
+            rect = avatar.rect
+            shown = canvas.y_plane[rect.y : rect.y + rect.h, rect.x : rect.x + rect.w]
+            np.testing.assert_array_equal(shown, whole.y_planes[i])
+        if colour == "bt709":
+            np.testing.assert_array_equal(whole.y_planes, want.y_planes)
+            np.testing.assert_array_equal(whole.uv_planes, want.uv_planes)
+
+
+def test_parts_of_a_batch_are_those_frames() -> None:
+    avatar = clip_avatar()
+    rows = np.concatenate([silent_rows(1), spoken(2), silent_rows(1), spoken(1, seed=1)])
+    batch = renderer_of(avatar).render(ask(avatar, rows))
+    for start, stop in ((0, 5), (1, 4), (3, 5), (4, 4)):
+        for some in (batch.part(start, stop), batch.kept().part(start, stop)):
+            assert len(some) == stop - start and some.rect == batch.rect
+            np.testing.assert_array_equal(some.y_planes, batch.y_planes[start:stop])
+            np.testing.assert_array_equal(some.uv_planes, batch.uv_planes[start:stop])
+    assert batch.frame(-1).over is not None
+    with pytest.raises(IndexError):
+        batch.frame(5)
+    np.testing.assert_array_equal(batch.frame(0).y_plane, unpack(avatar).y_planes[0])  # type: ignore[index]
+    assert np.shares_memory(batch.frame(0).y_plane, unpack(avatar).y_planes), "nothing is copied"  # type: ignore[arg-type]
 
 
 def test_a_photo_changes_its_rectangle_alone() -> None:
