@@ -37,7 +37,12 @@ class AudioFeaturesReplica:
         self._stage = find_family(model.family).load_audio(model.weights_dir, device, model.threads, model.runtime)
         self._probe()
         self._worker: StageWorker[Item, FeatureRows] = StageWorker(
-            "audio_features", self._batch, lambda rows: len(rows.rows) // ROWS_PER_FRAME, settings, self._probe
+            "audio_features",
+            self._batch,
+            lambda rows: len(rows.rows) // ROWS_PER_FRAME,
+            settings,
+            self._probe,
+            several=True,
         )
         self._reports = start_reports(
             "audio_features", self.stats, self._sample, device == "cuda", when_idle=self._worker.when_idle

@@ -6,7 +6,8 @@ The rules:
 * Where several sessions are active, a batch may wait a moment (`gather_s`, at most a tenth of any chunk's own budget) for those
   that are due together: a small model does sixteen windows in little more than the time of one.
 * A model that overlaps its work (`overlap`) takes chunk after chunk, most urgent first, while there is room in its pipeline.
-* A batch holds at most one chunk of a session, and a session's chunks run in the order they came.
+* A batch holds at most one chunk of a session, and a session's chunks run in the order they came. Where a stage keeps nothing
+  between chunks (`several`), further ones of a session may fill what room the first chunks of all sessions leave.
 * Chunks are taken by due time. The due time of a session's next chunk is counted from the moment it became that session's first,
   not from its arrival: who sends ahead queues behind itself, so a greedy session cannot push others back, and no chunk waits
   longer than its own budget for its turn while the stage keeps up.
@@ -78,6 +79,7 @@ class Batcher(Generic[Item, Result]):
         gather_s: How long a batch may wait for chunks that are due together.
         pause: Sleeps for some seconds.
         overlap: Where the model overlaps its work; chunks then leave one by one, and `max_batch_size` and `gather_s` say nothing.
+        several: Whether a batch may hold several chunks of a session.
     """
 
     def __init__(
@@ -92,8 +94,10 @@ class Batcher(Generic[Item, Result]):
         gather_s: float = 0.0,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         overlap: Overlap[Item] | None = None,
+        several: bool = False,
     ) -> None:
         self._stage = stage
+        self._several = several
         self._run = run
         self._max_batch_size = max_batch_size
         self._max_queued = max_queued
@@ -211,13 +215,16 @@ class Batcher(Generic[Item, Result]):
                     one.cancel()
 
     def _take(self, most: int) -> list[_Entry[Item, Result]]:
-        """The next batch: first chunks of at most so many sessions, most urgent first."""
+        """The next batch: first chunks of at most so many sessions, most urgent first, and further ones where they may be."""
         now = self._clock()
         for queue in list(self._sessions.values()):
             for entry in [entry for entry in queue if entry.arrived + entry.budget_s <= now]:
                 self._fail(entry, DeadlineExceededError(self._stage, entry.budget_s * 1000), "expired")
         firsts = sorted((queue[0] for queue in self._sessions.values()), key=lambda entry: (entry.due, entry.sequence))
         batch = firsts[:most]
+        if self._several:
+            further = [entry for first in batch for entry in list(self._sessions[first.session_id])[1:]]
+            batch += further[: most - len(batch)]
         for entry in batch:
             self._remove(entry)
         return batch

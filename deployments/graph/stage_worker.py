@@ -40,6 +40,7 @@ class StageWorker(Generic[Item, Result]):
         clock: Monotonic seconds.
         pipeline: Where the model overlaps its work: takes one item and gives its result later; `run` is then not called.
         overlap: With `pipeline`: how much it takes at once.
+        several: Whether the model keeps nothing between chunks, so that a batch may hold several of one session.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class StageWorker(Generic[Item, Result]):
         clock: Callable[[], float] = time.monotonic,
         pipeline: Callable[[Item], Future[Result]] | None = None,
         overlap: Overlap[Item] | None = None,
+        several: bool = False,
     ) -> None:
         self._stage = stage
         self._run = run
@@ -74,6 +76,7 @@ class StageWorker(Generic[Item, Result]):
             observer=self._metrics,
             gather_s=settings.batch.gather_ms / 1000,
             overlap=overlap,
+            several=several,
         )
 
     async def call(self, item: Item, context: CallContext) -> Result:

@@ -9,7 +9,7 @@ from pipeline.session.behaviour import MotionBehaviour
 from pipeline.session.idle_fade import IdleFade
 from pipeline.session.motion_score import MotionScore
 from pipeline.session.planner import Doing, Frames, Turn
-from pipeline.session.spoken_motion import SpokenMotion, set_up, window_of
+from pipeline.session.spoken_motion import Hear, SpokenMotion, set_up, window_of
 from pipeline.stages import Carry, Stages
 
 
@@ -84,13 +84,17 @@ class MotionMaker:
         opening: How speech begins.
         score: Motion so far, and idle motion.
         samples: What is heard.
+        hear: See `SpokenMotion`.
 
     Attributes:
         epoch: Session epoch; travels with the carries.
     """
 
-    def __init__(self, stages: Stages, opening: Opening, score: MotionScore, samples: Samples) -> None:
+    def __init__(
+        self, stages: Stages, opening: Opening, score: MotionScore, samples: Samples, hear: Hear | None = None
+    ) -> None:
         self._stages = stages
+        self._hear = hear
         self._opening = opening
         self._score = score
         self._samples = samples
@@ -125,7 +129,8 @@ class MotionMaker:
     async def _speak(self, frames: Frames) -> F32:
         if self._spoken is None:
             history = self._score.before(frames.first, self._opening.history_frames)
-            self._spoken = SpokenMotion(self._stages, self._opening.carry(history, frames.first, self.epoch))
+            carry = self._opening.carry(history, frames.first, self.epoch)
+            self._spoken = SpokenMotion(self._stages, carry, self._hear)
         window = self._samples.read(*window_of(self._stages.info, frames.first, frames.count))
         chunk = await self._spoken.hop(window, frames.first)
         return chunk.motion

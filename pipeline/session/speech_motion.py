@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Final
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from kernels.arrays import F32
 from pipeline.clock import motion_frame_count
 from pipeline.config import SilenceSettings
 from pipeline.session.behaviour import MotionBehaviour
+from pipeline.session.features_ahead import FeaturesAhead
 from pipeline.session.motion_maker import MotionMaker, Opening
 from pipeline.session.motion_score import MotionScore
 from pipeline.session.pcm_buffer import PcmBuffer
@@ -17,6 +19,9 @@ from pipeline.session.planner import Doing, Frames, Planner, Turn, file_rules
 from pipeline.session.speech_scan import SpeechScan
 from pipeline.stages import Stages
 from pipeline.types import SAMPLES_PER_FRAME, AudioChunk, MotionChunk
+
+HOPS_AHEAD: Final = 6
+"""Hops of a file whose features are asked for at once: a second and a bit."""
 
 
 class SpeechMotion:
@@ -40,7 +45,8 @@ class SpeechMotion:
         self._planner = Planner(file_rules(stages.info))
         self._score = MotionScore(lambda first, count: behaviour.idle(seed, first, count))
         self._opening = Opening(behaviour, stages, seed, stages.info.hop_frames)
-        self._maker = MotionMaker(stages, self._opening, self._score, self._buffer)
+        self._ahead = FeaturesAhead(stages, self._buffer)
+        self._maker = MotionMaker(stages, self._opening, self._score, self._buffer, self._ahead.rows)
         self._breaks = True
         self.neural_hops = 0
         self.idle_hops = 0
@@ -53,15 +59,18 @@ class SpeechMotion:
         history = self._opening.history_frames
         self._score.keep(self._score.idle(-history, history), -history)
         await self._opening.set_up(self._score.before(0, history), epoch=0)
-        async for chunk in source:
-            self._buffer.append(chunk.pcm)
-            while self._hop_is_complete():
-                yield await self._next_hop()
-        frames = motion_frame_count(self._buffer.end)
-        while (left := frames - self._planner.next) > 0:
-            chunk_out = await self._next_hop()
-            hold = None if chunk_out.hold is None else chunk_out.hold[:left]
-            yield MotionChunk(chunk_out.motion[:left], chunk_out.first_frame, hold)
+        try:
+            async for chunk in source:
+                self._buffer.append(chunk.pcm)
+                while self._hop_is_complete():
+                    yield await self._next_hop()
+            frames = motion_frame_count(self._buffer.end)
+            while (left := frames - self._planner.next) > 0:
+                chunk_out = await self._next_hop()
+                hold = None if chunk_out.hold is None else chunk_out.hold[:left]
+                yield MotionChunk(chunk_out.motion[:left], chunk_out.first_frame, hold)
+        finally:
+            await self._ahead.close()
 
     def _hop_is_complete(self) -> bool:
         ahead = max(self._info.lookahead_samples, self._info.lookahead_frames * SAMPLES_PER_FRAME)
@@ -69,6 +78,8 @@ class SpeechMotion:
 
     async def _next_hop(self) -> MotionChunk:
         step = self._decide()
+        if self._info.passes_rows_on:
+            self._ask_ahead(step)
         motion = await self._maker.make(step)
         self.neural_hops += step.doing is Doing.SPEECH
         self.idle_hops += step.doing is not Doing.SPEECH
@@ -85,6 +96,24 @@ class SpeechMotion:
                 raise RuntimeError("the rules of a file leave no idle frame to others")
             self._turn(step)
         return step
+
+    def _ask_ahead(self, step: Frames) -> None:
+        """Ask for the features of this hop and of those after it that are certain to be spoken.
+
+        Only where no motion stage takes them one after the other: its calls would wait behind features that are not its turn.
+        """
+        planner, follows = self._planner, step
+        for _ in range(HOPS_AHEAD):
+            if follows.doing is not Doing.SPEECH or not self._ahead.ask(follows.first, follows.count):
+                return
+            planner = planner.after(follows)
+            if self._buffer.end < planner.needed * SAMPLES_PER_FRAME:
+                return
+            self._scan.look(planner.needed, 0)
+            next_step = planner.step(self._scan, planner.next, planner.next)
+            if not isinstance(next_step, Frames):
+                return
+            follows = next_step
 
     def _turn(self, turn: Turn) -> None:
         self._breaks |= turn.to is not Doing.IDLE  # a fade ends in idle motion: nothing breaks there

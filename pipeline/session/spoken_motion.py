@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import numpy as np
 
 from kernels.arrays import F32
 from pipeline.stages import Carry, StageInfo, Stages
 from pipeline.types import FEATURE_RATE_HZ, ROWS_PER_FRAME, SAMPLES_PER_FRAME, FeatureRows, MotionChunk
+
+Hear = Callable[[F32, int], Awaitable[FeatureRows]]
 
 
 async def set_up(stages: Stages, carry: Carry) -> Carry | None:
@@ -29,10 +33,12 @@ class SpokenMotion:
     Args:
         stages: The neural stages.
         carry: The carry with which the stretch begins, from `MotionBehaviour.start`.
+        hear: Window and index of its first row -> features; None: a call to the stage.
     """
 
-    def __init__(self, stages: Stages, carry: Carry) -> None:
+    def __init__(self, stages: Stages, carry: Carry, hear: Hear | None = None) -> None:
         self._stages = stages
+        self._hear = hear or stages.audio_features
         self._carry = carry
 
     async def hop(self, window: F32, first_frame: int) -> MotionChunk:
@@ -42,6 +48,6 @@ class SpokenMotion:
             window: Samples as `window_of` says.
             first_frame: Index of the hop's first frame; hops are consecutive.
         """
-        rows = await self._stages.audio_features(window, first_frame * ROWS_PER_FRAME)
+        rows = await self._hear(window, first_frame * ROWS_PER_FRAME)
         chunk, self._carry = await self._stages.motion_diffusion(rows, self._carry)
         return chunk

@@ -59,8 +59,18 @@ class Ears:
         self.drops.append(reason)
 
 
-def make(model: Model, size: int = 4, queued: int = 100, ears: Ears | None = None) -> Batcher[str, str]:
-    return Batcher("stage", model.run, max_batch_size=size, max_queued=queued, clock=model.clock, observer=ears)
+def make(
+    model: Model, size: int = 4, queued: int = 100, ears: Ears | None = None, *, several: bool = False
+) -> Batcher[str, str]:
+    return Batcher(
+        "stage",
+        model.run,
+        max_batch_size=size,
+        max_queued=queued,
+        clock=model.clock,
+        observer=ears,
+        several=several,
+    )
 
 
 async def settle() -> None:

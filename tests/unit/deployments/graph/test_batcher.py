@@ -57,6 +57,22 @@ def test_a_batch_holds_one_chunk_of_a_session_and_keeps_their_order() -> None:
     asyncio.run(go())
 
 
+def test_where_nothing_is_kept_further_chunks_of_a_session_fill_the_room_that_others_leave() -> None:
+    async def go() -> None:
+        model = Model()
+        batcher = make(model, size=4, several=True)
+        first = await occupied(model, batcher)
+        rest = [start(batcher.submit(f"a{i}", session_id="a", remaining_ms=9000)) for i in range(5)]
+        rest.append(start(batcher.submit("b0", session_id="b", remaining_ms=9500)))
+        await settle()
+        open_gate(model)
+        answers = await asyncio.gather(first, *rest)
+        assert model.batches == [["first"], ["a0", "b0", "a1", "a2"], ["a3", "a4"]]
+        assert answers == ["FIRST", *(f"A{i}" for i in range(5)), "B0"]
+
+    asyncio.run(go())
+
+
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_a_greedy_session_delays_others_by_at_most_one_batch_each(size: int) -> None:
     """Forty chunks of one session wait; a session that sends one at a time still gets every second place at worst."""
