@@ -251,6 +251,10 @@ class Family(ABC):
             detail = f"faces of the family {self.name} cannot show it"
             raise InvalidInputError(field.format(part), "a value", f"nothing: {self.name} has {can}", detail)
 
+    def speaking_motion(self, avatar: Avatar, frames: int) -> F32:
+        """Motion (frames, width) whose pictures cost what those of speech cost: what a renderer is tried and measured with."""
+        return self.behaviour(avatar).idle(0, 0, frames)
+
     @abstractmethod
     def behaviour(self, avatar: Avatar) -> MotionBehaviour:
         """How the face of an avatar idles and begins to speak.

@@ -15,7 +15,6 @@ from deployments.host.avatars import default_of, open_avatar_store
 from deployments.logs import configure_replica_logs
 from kernels.errors import LiveAnchorError
 from pipeline.families import find_family
-from pipeline.session.behaviour import behaviour_of
 from pipeline.session.overlaid import OverlaidBatch, PaintedParts
 from pipeline.session.overlap import DrawOrder, OverlappedDrawing, OverlappingRenderer
 from pipeline.stages import RenderRequest
@@ -101,7 +100,7 @@ class RendererReplica:
     def _sample(self, drawing: OverlappedDrawing[Any, Nv12RectBatch | CropBatch] | None) -> int:
         """Draw as sessions would have it: several chunks at once where their work overlaps, else one after the other."""
         avatar = default_of(self._store, self._maker)
-        motion = MotionChunk(behaviour_of(avatar).idle(0, 0, SAMPLE_FRAMES), 0)
+        motion = MotionChunk(find_family(avatar.family).speaking_motion(avatar, SAMPLE_FRAMES), 0)
         order = DrawOrder(RenderRequest(avatar.avatar_id, motion, None, 25, "bt709"))
         if drawing is None:
             self._stage.render(order.request)
@@ -113,5 +112,5 @@ class RendererReplica:
     def _probe(self) -> None:
         """Draw one frame of the default presenter."""
         avatar = default_of(self._store, self._maker)
-        idle = behaviour_of(avatar).idle(0, 0, 1)
-        self._stage.render(RenderRequest(avatar.avatar_id, MotionChunk(idle, 0), None, 25, "bt709"))
+        motion = find_family(avatar.family).speaking_motion(avatar, 1)
+        self._stage.render(RenderRequest(avatar.avatar_id, MotionChunk(motion, 0), None, 25, "bt709"))

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import torch
 
 from engines.musetalk import FAMILY as NAME
@@ -15,6 +16,7 @@ from engines.musetalk.version import latents_version
 from engines.musetalk.weights import CHECKPOINTS
 from engines.runtimes.choice import RuntimeKind
 from engines.tensorrt.recipes import Recipe
+from kernels.arrays import F32
 from pipeline.avatars.face_models import load_face_mesh
 from pipeline.avatars.portrait import PortraitLimits
 from pipeline.avatars.portrait_errors import unreadable
@@ -22,8 +24,10 @@ from pipeline.avatars.portrait_header import VIDEO_KINDS, sniff
 from pipeline.config import RifeSettings
 from pipeline.family import Family
 from pipeline.musetalk.audio_features import MuseTalkAudioFeatures
+from pipeline.musetalk.audio_windows import WINDOW_DIM
 from pipeline.musetalk.avatar_tensors import unpack
 from pipeline.musetalk.behaviour import MuseTalkBehaviour
+from pipeline.musetalk.face_rows import pack_rows
 from pipeline.musetalk.load import load_audio_features, load_renderer, load_source_models
 from pipeline.musetalk.own_pictures import MuseTalkOwnPictures
 from pipeline.musetalk.registration import SourceModels, make_avatar, register_clip, register_picture
@@ -101,8 +105,8 @@ class MuseTalkFamily(Family):
     def load_audio(
         self, folder: Path | None, device: str, threads: int, runtime: RuntimeKind = "auto"
     ) -> MuseTalkAudioFeatures:
-        """Stage `audio_features`."""
-        return load_audio_features(folder, device, runtime)
+        """Stage `audio_features`; `runtime` is the painter's, whose ways the encoder does not have."""
+        return load_audio_features(folder, device)
 
     def pass_on(self, rows: FeatureRows, carry: Carry) -> tuple[MotionChunk, Carry]:
         """Windows of features, and how much of each painted frame is shown."""
@@ -148,6 +152,10 @@ class MuseTalkFamily(Family):
         from engines.musetalk.recipes import NETWORK_RECIPES
 
         return NETWORK_RECIPES
+
+    def speaking_motion(self, avatar: Avatar, frames: int) -> F32:
+        """Rows of which every one is painted; an idle one is not, and costs nothing."""
+        return pack_rows(np.ones(frames, np.float32), np.zeros((frames, WINDOW_DIM), np.float32))
 
     def behaviour(self, avatar: Avatar) -> MuseTalkBehaviour:
         """By what the avatar is: a picture, or a clip that moves by itself."""

@@ -20,8 +20,7 @@ from engines.musetalk.painter import LatentReader, Painter
 from engines.musetalk.painter_runtime import painter_runtime
 from engines.musetalk.speech import SpeechEncoder
 from engines.musetalk.version import latents_version, speech_version
-from engines.runtimes.choice import RuntimeKind, choose_runtime
-from engines.runtimes.torch import TorchRuntime
+from engines.runtimes.choice import RuntimeKind
 from pipeline.musetalk.audio_features import MuseTalkAudioFeatures
 from pipeline.musetalk.face_labels import MeshLabels, ParserLabels
 from pipeline.musetalk.registration import SourceModels
@@ -33,27 +32,19 @@ GPU_BATCH: Final = 32
 _CPU_BATCH: Final = 4
 
 
-def load_audio_features(
-    folder: Path | None = None, device: str = "cpu", runtime: RuntimeKind = "auto"
-) -> MuseTalkAudioFeatures:
-    """The speech encoder's stage.
+def load_audio_features(folder: Path | None = None, device: str = "cpu") -> MuseTalkAudioFeatures:
+    """The speech encoder's stage. It runs in one way, eagerly, whatever the painter's runtime is.
 
     Args:
         folder: Checkpoint folder; None means where `weights pull musetalk` puts it.
         device: Torch device name.
-        runtime: How it runs: `eager` is the only way yet.
 
     Raises:
         WeightsFileError: A file is missing or of no use.
         ExtraMissingError: The extra `musetalk` is not installed.
-        RuntimeRefusedError: It cannot run the named way.
     """
     root = musetalk_folder(folder)
-    encoder = load_whisper(root)
-    choose_runtime(
-        runtime, lambda: TorchRuntime(encoder, device), {}, [], stage="whisper", device=device, max_error=0.0
-    )
-    return MuseTalkAudioFeatures(SpeechEncoder(encoder, device, half=device != "cpu"), speech_version(root))
+    return MuseTalkAudioFeatures(SpeechEncoder(load_whisper(root), device, half=device != "cpu"), speech_version(root))
 
 
 def load_renderer(
