@@ -1,14 +1,33 @@
-"""A least-recently-used cache bounded in bytes, safe to share between threads."""
+"""A least-recently-used cache bounded in bytes, safe to share between threads.
+
+Caches of what was made of an avatar have keys that name it: its id, its folder, or a tuple with the id in it. So all that a process
+keeps of an avatar can be dropped at once, whoever keeps it.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+from weakref import WeakSet
 
 K = TypeVar("K")
 V = TypeVar("V")
+_CACHES: Final[WeakSet[BoundedCache[Any, Any]]] = WeakSet()
+_MAKING: Final = threading.Lock()
+
+
+def drop_avatar(avatar_id: str) -> int:
+    """Drop all that the caches of this process keep of an avatar; who uses it now goes on doing so.
+
+    Returns:
+        Number of values dropped.
+    """
+    with _MAKING:
+        caches = list(_CACHES)
+    return sum(cache.discard(key) for cache in caches for key in cache.keys() if _names(key, avatar_id))
 
 
 class BoundedCache(Generic[K, V]):
@@ -26,6 +45,8 @@ class BoundedCache(Generic[K, V]):
         self._bytes = 0
         self._lock = threading.Lock()
         self._building: dict[K, threading.Lock] = {}
+        with _MAKING:
+            _CACHES.add(self)
 
     @property
     def bytes_held(self) -> int:
@@ -67,11 +88,12 @@ class BoundedCache(Generic[K, V]):
                     self._building.pop(key, None)
             return value
 
-    def discard(self, key: K) -> None:
-        """Forget `key`, present or not."""
+    def discard(self, key: K) -> bool:
+        """Forget `key`, present or not; whether it was."""
         with self._lock:
-            _, size = self._entries.pop(key, (None, 0))
-            self._bytes -= size
+            found = self._entries.pop(key, None)
+            self._bytes -= found[1] if found else 0
+        return found is not None
 
     def _touch(self, key: K) -> tuple[V, int] | None:
         if key not in self._entries:
@@ -87,3 +109,9 @@ class BoundedCache(Generic[K, V]):
         while self._bytes > self._max_bytes and len(self._entries) > 1:
             _, (_, dropped) = self._entries.popitem(last=False)
             self._bytes -= dropped
+
+
+def _names(key: object, avatar_id: str) -> bool:
+    if isinstance(key, tuple):
+        return avatar_id in key
+    return (key.name if isinstance(key, Path) else key) == avatar_id

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -23,6 +23,7 @@ from deployments.graph.calls import StageStats
 from deployments.host.avatar_commands import AvatarCommand
 from deployments.host.command import Answer
 from deployments.host.jobs import FileJob, HostStats, JobEvent, JobProgress
+from deployments.host.node_copies import Dropped
 from deployments.video_jobs.commands import JobCommand
 from kernels.errors import InvalidInputError
 from serve_app.http.api import create_api
@@ -52,6 +53,10 @@ class LiveOnly:
 
     async def ready(self) -> None:
         """Always."""
+
+    async def drop_avatars(self, avatar_ids: Sequence[str]) -> Dropped:
+        """No presenter is kept."""
+        return Dropped()
 
     async def wake(self) -> None:
         """Nothing waits."""

@@ -73,15 +73,19 @@ async def answer_of(stage: str, response: Any, budget_s: float | None = None, at
             give_up(response)
 
 
-async def answers_of_all(stage: str, handle: DeploymentHandle[Any], method: str, budget_s: float) -> list[Any]:
-    """Answers of every replica that serves, in at most `budget_s` seconds; replicas that die meanwhile are left out.
+async def answers_of_all(
+    stage: str, handle: DeploymentHandle[Any], method: str, budget_s: float, *args: object
+) -> list[Any]:
+    """Answers of every replica that serves to a call with `args`, in at most `budget_s` seconds.
+
+    Replicas that die meanwhile are left out.
 
     Raises:
         NotReadyError: The deployment does not run, or is scaled to zero.
         DeadlineExceededError: One replica does not answer in time.
     """
     with translated(stage, budget_s):
-        answers = await handle.broadcast(method).results_async(timeout_s=budget_s, return_exceptions=True)
+        answers = await handle.broadcast(method, *args).results_async(timeout_s=budget_s, return_exceptions=True)
     return [one for one in answers if not isinstance(one, BaseException)]
 
 

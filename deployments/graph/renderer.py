@@ -10,10 +10,11 @@ from deployments.graph.batcher import Overlap
 from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
 from deployments.graph.set_reports import start_reports
-from deployments.graph.stage_worker import StageWorker
+from deployments.graph.stage_worker import StageWorker, replica_id
 from deployments.host.avatars import default_of, open_avatar_store
 from deployments.logs import configure_replica_logs
 from kernels.errors import LiveAnchorError
+from pipeline.bounded_cache import drop_avatar
 from pipeline.families import find_family
 from pipeline.session.overlaid import OverlaidBatch, PaintedParts
 from pipeline.session.overlap import DrawOrder, OverlappedDrawing, OverlappingRenderer
@@ -83,6 +84,12 @@ class RendererReplica:
     def stats(self) -> StageStats:
         """Counters of this replica; `warm` lists the prepared avatars."""
         return self._worker.stats(self._stage.warm_avatars())
+
+    async def drop_avatars(self, avatar_ids: list[str]) -> str:
+        """Drop what this process keeps of avatars, and answer its id."""
+        for avatar_id in avatar_ids:
+            drop_avatar(avatar_id)
+        return replica_id()
 
     async def check_health(self) -> None:
         """Tell Ray Serve what `StageWorker.check` finds."""

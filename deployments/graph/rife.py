@@ -10,11 +10,12 @@ from deployments.config import RifeStageSettings
 from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
 from deployments.graph.set_reports import start_reports
-from deployments.graph.stage_worker import StageWorker
+from deployments.graph.stage_worker import StageWorker, replica_id
 from deployments.host.avatars import open_avatar_store
 from deployments.logs import configure_replica_logs
 from engines.weights.errors import WeightsError
 from kernels.errors import LiveAnchorError
+from pipeline.bounded_cache import drop_avatar
 from pipeline.families import find_family
 from pipeline.rife.access import RifeFacts, network_name, refuse_rate, why_not
 from pipeline.rife.local import load_rife
@@ -73,6 +74,12 @@ class RifeReplica:
     def stats(self) -> StageStats:
         """Counters of this replica; `warm` names the network."""
         return self._worker.stats((self._facts.network,) if self._facts.interpolates else ())
+
+    async def drop_avatars(self, avatar_ids: list[str]) -> str:
+        """Drop what this process keeps of avatars, and answer its id."""
+        for avatar_id in avatar_ids:
+            drop_avatar(avatar_id)
+        return replica_id()
 
     async def check_health(self) -> None:
         """Tell Ray Serve what `StageWorker.check` finds."""

@@ -85,6 +85,53 @@ class ReadConsents(AvatarCommand[tuple[Consent, ...]]):
 
 
 @dataclass(frozen=True)
+class Left:
+    """Something that could not be removed.
+
+    Attributes:
+        kind: What it is: `presenter`, `video`, `result` ...
+        name: Which one.
+        reason: Why it stays.
+    """
+
+    kind: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """Answers `ForgetAvatars`.
+
+    Attributes:
+        presenters: Ids of the presenters that went.
+        kept: Ids of presenters that stay, because they are others' too; the owner's own name and statement went.
+        consents: Number of statements that went.
+        left: What could not be removed.
+    """
+
+    presenters: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    consents: int = 0
+    left: tuple[Left, ...] = ()
+
+
+@dataclass(frozen=True)
+class ForgetAvatars(AvatarCommand[Forgotten]):
+    """Remove all presenters of an owner, or one presenter of all owners, with what was noted about them, expired ones included.
+
+    Attributes:
+        owner: Whose presenters; empty for everybody's.
+        avatar_id: The one presenter; empty for all of the owner.
+        dry_run: Whether all stays, and the answer says what would go.
+    """
+
+    owner: str = ""
+    avatar_id: str = ""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
 class DeleteAvatar(AvatarCommand[None]):
     """Remove a presenter; jobs that already use it finish. Raises AvatarNotFoundError, AvatarSharedError.
 

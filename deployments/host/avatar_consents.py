@@ -11,11 +11,15 @@ from typing import Any, Final
 
 import fsspec
 
-from deployments.host.avatar_owners import SHARED
+from deployments.host.avatar_owners import SHARED, newest_below, owners_below
 from pipeline.avatars.store import avatars_dir
 from pipeline.store_error import reaching
 
 FOLDER: Final = "consents"
+CONSENT: Final = "who agreed that this face is animated, and for what"
+"""What a statement says, in the words of messages."""
+MAX_STATEMENT_BYTES: Final = 1024
+"""What a field of text in a form may have."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,15 @@ class AvatarConsents:
                 found.append(Consent(str(facts["statement"]), float(facts["given_at"])))
         return tuple(sorted(found, key=lambda one: one.given_at))
 
+    def all(self) -> dict[str, set[str]]:
+        """Owners of statements about every avatar that has some, by its id; avatars that are gone may be among them.
+
+        Raises:
+            StoreUnreachableError: The place does not answer.
+        """
+        with reaching(self._uri):
+            return owners_below(self._fs, self._root, ".json")
+
     def drop(self, avatar_id: str, owner: str | None) -> None:
         """Forget the statement of one owner, all of them for None; none is no error.
 
@@ -81,6 +94,15 @@ class AvatarConsents:
         path = f"{self._root}/{avatar_id}" if owner is None else self._path(avatar_id, owner)
         with suppress(FileNotFoundError), reaching(self._uri):
             self._fs.rm(path, recursive=owner is None)
+
+    def changed_at(self, avatar_id: str) -> float:
+        """When the newest statement about an avatar was kept, in seconds since the epoch; 0 without one.
+
+        Raises:
+            StoreUnreachableError: The place does not answer.
+        """
+        with reaching(self._uri):
+            return newest_below(self._fs, f"{self._root}/{avatar_id}")
 
     def _path(self, avatar_id: str, owner: str) -> str:
         return f"{self._root}/{avatar_id}/{owner or SHARED}.json"

@@ -41,7 +41,8 @@ class AvatarOwners:
         Raises:
             StoreUnreachableError: The place does not answer.
         """
-        return frozenset(self._below(f"{self._root}/{avatar_id}").get(avatar_id, set()))
+        with reaching(self._uri):
+            return frozenset(owners_below(self._fs, f"{self._root}/{avatar_id}").get(avatar_id, set()))
 
     def all(self) -> dict[str, set[str]]:
         """Owners of every avatar that has some, by its id; avatars that are gone may be among them.
@@ -49,7 +50,8 @@ class AvatarOwners:
         Raises:
             StoreUnreachableError: The place does not answer.
         """
-        return self._below(self._root)
+        with reaching(self._uri):
+            return owners_below(self._fs, self._root)
 
     def add(self, avatar_id: str, owner: str, name: str) -> None:
         """Note an owner and its name for the avatar; the name of an owner that is noted already is replaced.
@@ -86,17 +88,38 @@ class AvatarOwners:
         Raises:
             StoreUnreachableError: The place does not answer.
         """
-        for owner in self.of(avatar_id):
-            self.drop(avatar_id, owner)
-
-    def _below(self, folder: str) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
         with suppress(FileNotFoundError), reaching(self._uri):
-            self._fs.invalidate_cache()
-            for path in self._fs.find(folder):
-                if mark := _MARK.search(str(path)):
-                    found.setdefault(mark.group(1), set()).add(mark.group(2))
-        return found
+            self._fs.rm(f"{self._root}/{avatar_id}", recursive=True)
+
+    def changed_at(self, avatar_id: str) -> float:
+        """When the newest note about an avatar was written, in seconds since the epoch; 0 without one.
+
+        Raises:
+            StoreUnreachableError: The place does not answer.
+        """
+        with reaching(self._uri):
+            return newest_below(self._fs, f"{self._root}/{avatar_id}")
 
     def _path(self, avatar_id: str, owner: str) -> str:
         return f"{self._root}/{avatar_id}/{owner}"
+
+
+def owners_below(fs: Any, folder: str, ending: str = "") -> dict[str, set[str]]:
+    """Owners that have a file `<avatar id>/<owner><ending>` below a folder, by avatar; none where there is no such folder."""
+    found: dict[str, set[str]] = {}
+    with suppress(FileNotFoundError):
+        fs.invalidate_cache()
+        for path in fs.find(folder):
+            if str(path).endswith(ending) and (mark := _MARK.search(str(path).removesuffix(ending))):
+                found.setdefault(mark.group(1), set()).add(mark.group(2))
+    return found
+
+
+def newest_below(fs: Any, folder: str) -> float:
+    """Second since the epoch at which the newest file below a folder was written; 0 where there is none."""
+    newest = 0.0
+    with suppress(FileNotFoundError):
+        fs.invalidate_cache()
+        for path in fs.find(folder):
+            newest = max(newest, fs.modified(path).timestamp())
+    return newest

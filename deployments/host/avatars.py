@@ -65,13 +65,16 @@ def open_avatar_store(uri: str) -> Avatars:
         uri: Empty for LIVEANCHOR_HOME; a path or `file://` for a folder, which all nodes must mount where there are several; any
             other fsspec URI, such as `s3://bucket/avatars`, is mirrored into LIVEANCHOR_HOME bundle by bundle, on demand.
     """
-    if not uri:
-        return AvatarStore(avatars_dir())
-    if uri.startswith("file://") or "://" not in uri:
-        return AvatarStore(Path(uri.removeprefix("file://")).expanduser())
-    from deployments.host.mirrored_avatars import MirroredAvatarStore
+    if is_mirrored(uri):
+        from deployments.host.mirrored_avatars import MirroredAvatarStore
 
-    return MirroredAvatarStore(uri, avatars_dir())
+        return MirroredAvatarStore(uri, avatars_dir())
+    return AvatarStore(Path(uri.removeprefix("file://")).expanduser() if uri else avatars_dir())
+
+
+def is_mirrored(uri: str) -> bool:
+    """Whether avatars at a place, as `open_avatar_store` takes it, are copied to each node that uses them."""
+    return "://" in uri and not uri.startswith("file://")
 
 
 def default_of(store: Avatars, maker: AvatarMaker) -> Avatar:

@@ -39,24 +39,32 @@ class AvatarsInUse:
         self._clock = clock
         self._using: Counter[str] = Counter()
         self._tidy_at = -math.inf
+        self._notes_at = -math.inf
         self._log = structlog.get_logger("liveanchor.avatars")
 
     def using(self, avatar_id: str | None) -> AbstractContextManager[None]:
         """Let `beat` keep a presenter from expiring as long as this is open; None is the default one, which stays anyway."""
         return counted(self._using, avatar_id) if avatar_id else nullcontext()
 
-    async def run(self) -> None:
-        """Beat for as long as this process lives."""
+    async def run(self, tidy_notes: Callable[[], object]) -> None:
+        """Beat for as long as this process lives.
+
+        Args:
+            tidy_notes: Removes what is noted about presenters that are gone.
+        """
         while True:
-            await self.beat()
+            await self.beat(tidy_notes)
             await asyncio.sleep(BEAT_S)
 
-    async def beat(self) -> None:
+    async def beat(self, tidy_notes: Callable[[], object] = lambda: None) -> None:
         """Note what is in use; from time to time remove what has expired. Failures are logged and tried again."""
         for avatar_id in tuple(self._using):
             await self._tend(self._store.touch, avatar_id)
         if self._clock() >= self._tidy_at:
             await self._tend(self.tidy)
+        if self._clock() >= self._notes_at:
+            self._notes_at = self._clock() + TIDY_S
+            await self._tend(tidy_notes)
 
     def tidy(self) -> None:
         """Remove the temporary presenters that have expired.

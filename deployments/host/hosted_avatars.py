@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 from deployments.host.avatar_commands import (
     AvatarCommand,
     DeleteAvatar,
+    ForgetAvatars,
     GetAvatar,
     ListAvatars,
     ReadConsents,
@@ -19,6 +21,7 @@ from deployments.host.avatar_commands import (
     RegisterAvatar,
 )
 from deployments.host.avatar_consents import AvatarConsents
+from deployments.host.avatar_notes import AvatarNotes
 from deployments.host.avatar_owners import AvatarOwners
 from deployments.host.avatars import Avatars, check_family
 from deployments.host.avatars_in_use import AvatarsInUse
@@ -40,6 +43,7 @@ class HostedAvatars:
         family: Family that the stages here can draw.
         owners: Whose the avatars are.
         consents: What was agreed to about them.
+        wall_clock: Gives seconds since the epoch.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class HostedAvatars:
         family: str,
         owners: AvatarOwners,
         consents: AvatarConsents,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._in_use = in_use
@@ -59,6 +64,7 @@ class HostedAvatars:
         self._family = family
         self._owned = OwnedAvatars(owners)
         self._consents = consents
+        self._notes = AvatarNotes(store, owners, consents, wall_clock)
         self._making = threading.Lock()
 
     async def handle(self, command: AvatarCommand[Answer]) -> Answer:
@@ -115,6 +121,8 @@ class HostedAvatars:
                 return self._consents.of(avatar_id, command.only)
             case DeleteAvatar():
                 self._delete(command)
+            case ForgetAvatars():
+                return self._notes.forget(command)
             case _:  # while the service is changed, another version may ask
                 raise InvalidInputError("command", type(command).__name__, "a command of this version")
         return None
@@ -139,7 +147,16 @@ class HostedAvatars:
                 self._owned.unclaim(avatar_id, owner)
                 self._consents.drop(avatar_id, owner)
             raise
+        self._owned.keep(avatar_id, owner, avatar.name)  # an old note may have been tidied away since
         return self._owned.shown(_summary(stored), owner or None)
+
+    def tidy_notes(self) -> None:
+        """Remove what is noted about avatars that are gone.
+
+        Raises:
+            LiveAnchorError: The store does not answer.
+        """
+        self._notes.tidy()
 
     def _exists(self, avatar_id: str) -> bool:
         try:

@@ -91,9 +91,16 @@ class OwnedAvatars:
             return True
         if exists and not marks:
             self._owners.add(avatar_id, SHARED, "")
-        if rename or not self._owners.name(avatar_id, owner):
+        if (
+            rename or not exists or not self._owners.name(avatar_id, owner)
+        ):  # a note that is left over becomes a new one
             self._owners.add(avatar_id, owner, name)
         return not exists or marks == {owner}
+
+    def keep(self, avatar_id: str, owner: str, name: str) -> None:
+        """Note an owner once more where that was lost, so that what it has stored is not everybody's."""
+        if owner != NOBODY and self._owners.name(avatar_id, owner) is None:
+            self._owners.add(avatar_id, owner, name)
 
     def unclaim(self, avatar_id: str, owner: str) -> None:
         """Forget the owner of an avatar that could not be stored."""

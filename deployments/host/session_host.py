@@ -14,8 +14,9 @@ from deployments.config import SessionHostSettings
 from deployments.graph.errors import DeadlineExceededError, NotReadyError, StageLostError
 from deployments.graph.handle_calls import answers_of_all
 from deployments.graph.stage_facts import StageFacts
+from deployments.graph.stage_worker import replica_id
 from deployments.graph.stages import StageHandles
-from deployments.host.avatar_commands import AvatarCommand, RegisterAvatar
+from deployments.host.avatar_commands import AvatarCommand, Left, RegisterAvatar
 from deployments.host.avatar_consents import AvatarConsents
 from deployments.host.avatar_owners import AvatarOwners
 from deployments.host.avatars import default_of, open_avatar_store
@@ -28,6 +29,7 @@ from deployments.host.jobs import FileJob, HostStats, JobEvent
 from deployments.host.live_calls import LiveAnswer, LiveEnded, LiveHostStats, LiveOffer, NumberedEvent
 from deployments.host.live_commands import LiveCommand
 from deployments.host.live_replica import LiveReplica
+from deployments.host.node_copies import DROP_S, Dropped, drop_copies
 from deployments.logs import configure_replica_logs
 from kernels.errors import InvalidInputError
 from pipeline.families import find_family
@@ -66,7 +68,6 @@ class SessionHostReplica:
         self._facts = StageFacts(self._handles, family, settings.deadlines.stage_call_s)
         store = open_avatar_store(settings.stores.avatars)
         in_use = AvatarsInUse(store, settings.limits.temporary_avatar_ttl_s, clock)
-        self._tending = asyncio.create_task(in_use.run(), name="avatars-in-use")
         maker = find_family(family).avatar_maker(settings.models.weights_dir)
         limits = settings.limits.of_portraits()
         self._avatars = HostedAvatars(
@@ -78,6 +79,8 @@ class SessionHostReplica:
             AvatarOwners(settings.stores.avatars),
             AvatarConsents(settings.stores.avatars),
         )
+        self._avatars_uri = settings.stores.avatars
+        self._tending = asyncio.create_task(in_use.run(self._avatars.tidy_notes), name="avatars-in-use")
         voice = find_voice(settings.voices)
         self._jobs = FileJobs(self._handles, self._facts, self._avatars, voice, settings, clock)
         self._live = LiveReplica(self._handles, self._facts, self._avatars, voice, settings, clock)
@@ -144,6 +147,24 @@ class SessionHostReplica:
     async def stats(self) -> HostStats:
         """Counters of this replica."""
         return self._jobs.stats()
+
+    async def drop_avatars(self, avatar_ids: list[str]) -> str:
+        """Drop what this process keeps of avatars, and answer its id."""
+        await asyncio.to_thread(drop_copies, self._avatars_uri, avatar_ids)
+        return replica_id()
+
+    async def drop_in_stages(self, avatar_ids: list[str]) -> Dropped:
+        """Have every replica of the stages that draw drop what it keeps of avatars."""
+        places: list[str] = []
+        left: list[Left] = []
+        for stage, handle in (("renderer", self._handles.renderer), ("rife", self._handles.rife)):
+            try:
+                places += await answers_of_all(stage, handle, "drop_avatars", DROP_S, avatar_ids)
+            except NotReadyError:
+                continue  # no replica runs, so none keeps anything
+            except DeadlineExceededError as error:
+                left.append(Left("copies", stage, str(error)))
+        return Dropped(tuple(places), tuple(left))
 
     async def stage_stats(self) -> list[object]:
         """Counters of every replica of every stage; a replica that dies meanwhile is left out."""

@@ -15,6 +15,7 @@ from deployments.video_jobs.webhooks import (
     LOGGED,
     MOST_OF_OWNER,
     ClaimMessages,
+    ForgetSecrets,
     ListMessages,
     NoteAttempt,
     ReadSecrets,
@@ -121,6 +122,11 @@ function ops.read_secrets()
   if #there == 0 then return keep_secrets({{{{text = a.fresh, created_at = now}}}}) end
   return {{secrets = there}}
 end
+function ops.forget_secrets()
+  local there = secrets()
+  redis.call('HDEL', P .. 'secrets', a.owner)
+  return {{count = #there}}
+end
 function ops.rotate_secret()
   local list, before = {{{{text = a.fresh, created_at = now}}}}, secrets()[1]
   if before and a.overlap_s > 0 then
@@ -150,6 +156,8 @@ def handle(run: Callable[..., Any], command: WebhookCommand[Any]) -> Any:
             found = run("list_messages", command)
         case ReplayMessage():
             found = run("replay_message", command)
+        case ForgetSecrets():
+            return int(run("forget_secrets", command, **vars(command))["count"])
         case ReadSecrets() | RotateSecret():
             operation = "read_secrets" if isinstance(command, ReadSecrets) else "rotate_secret"
             return tuple(SigningSecret(**one) for one in run(operation, command, **vars(command))["secrets"])

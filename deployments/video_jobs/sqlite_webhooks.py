@@ -14,6 +14,7 @@ from deployments.video_jobs.webhooks import (
     LOGGED,
     MOST_OF_OWNER,
     ClaimMessages,
+    ForgetSecrets,
     ListMessages,
     Message,
     MessageState,
@@ -41,6 +42,10 @@ def handle(database: sqlite3.Connection, command: WebhookCommand[Any], now: floa
             return _replay(database, command, now)
         case ReadSecrets():
             return _secrets(database, command.owner, now) or _keep(database, command.owner, command.fresh, now)
+        case ForgetSecrets():
+            number = len(_secrets(database, command.owner, now))
+            database.execute("DELETE FROM webhook_secrets WHERE owner = ?", (command.owner,))
+            return number
         case RotateSecret():
             return _rotate(database, command, now)
         case _:  # while the service is changed, another version may ask

@@ -158,6 +158,17 @@ class ReadSecrets(WebhookCommand[tuple[SigningSecret, ...]]):
 
 
 @dataclass(frozen=True)
+class ForgetSecrets(WebhookCommand[int]):
+    """Forget the secrets of an owner, and answer how many were valid.
+
+    Attributes:
+        owner: Whose.
+    """
+
+    owner: str
+
+
+@dataclass(frozen=True)
 class RotateSecret(WebhookCommand[tuple[SigningSecret, ...]]):
     """Sign with a new secret from now on, and with the newest one before it for a while.
 

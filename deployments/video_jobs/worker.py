@@ -147,8 +147,8 @@ class JobWorker:
         )
         del audio  # nothing but the job holds the upload from here on
         made = await finished_file(tools.generate(file_job), attempt.note)
-        stored = await keep(tools.results, leaving(made.file, PIECE_BYTES), job.keep_s)
-        facts = made.facts
+        facts, pieces = made.facts, leaving(made.file, PIECE_BYTES)
+        stored = await keep(tools.results, pieces, job.keep_s, avatar_id=facts.avatar_id, owner=job.owner)
         return JobResult(
             result_id=stored.result_id,
             expires_at=stored.expires_at,

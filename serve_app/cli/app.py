@@ -11,7 +11,7 @@ import structlog
 import typer
 
 from kernels.errors import InvalidInputError, LiveAnchorError
-from serve_app.cli import avatar, bench, compare, doctor, engine, generate, jobs, keys, serve, weights
+from serve_app.cli import avatar, bench, compare, doctor, engine, forget, generate, jobs, keys, serve, weights
 from serve_app.cli.command_group import CommandGroup
 from serve_app.cli.console import report_error, stdout
 from serve_app.version import own_version
@@ -32,6 +32,7 @@ app.command("generate")(generate.generate)
 app.command("serve")(serve.serve)
 app.command("compare")(compare.compare)
 app.command("doctor")(doctor.doctor)
+app.command("forget")(forget.forget)
 app.command("bench", context_settings={"allow_extra_args": True})(bench.bench)
 app.add_typer(avatar.app, name="avatar")
 app.add_typer(jobs.app, name="jobs")

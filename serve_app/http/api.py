@@ -25,6 +25,7 @@ from serve_app.http.capacity import JobGate, UploadBudget, UploadGate
 from serve_app.http.context import REQUEST_ID, ContextMiddleware
 from serve_app.http.files.generate import generate_routes
 from serve_app.http.files.results import result_routes
+from serve_app.http.forget.routes import forget_routes
 from serve_app.http.host import Host
 from serve_app.http.live.events import live_event_routes
 from serve_app.http.live.host import LiveHost
@@ -116,6 +117,7 @@ def create_api(
         whep_routes(services, live, wall_clock),
         publish_routes(services, live),
         operations_routes(services),
+        forget_routes(services, live),
         access_routes(services, access),
     ):
         api.include_router(router)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
 from deployments.graph.calls import StageStats
 from deployments.host.avatar_commands import AvatarCommand
 from deployments.host.command import Answer
 from deployments.host.jobs import FileJob, HostStats, JobEvent, JobProgress
+from deployments.host.node_copies import Dropped
 
 
 class Host(Protocol):
@@ -27,6 +28,10 @@ class Host(Protocol):
 
     async def handle(self, command: AvatarCommand[Answer]) -> Answer:
         """Do what a command asks of the presenters. Raises LiveAnchorError, as the command says."""
+        ...
+
+    async def drop_avatars(self, avatar_ids: Sequence[str]) -> Dropped:
+        """Drop all copies of presenters, on the disks of all nodes and in the memory of all processes."""
         ...
 
     async def ready(self) -> None:

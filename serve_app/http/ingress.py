@@ -39,7 +39,8 @@ class _Ingress:
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Called by Ray Serve in each replica, once the handle is there."""
         jobs = RayJobs(serve.get_replica_context().app_name, self._settings.stores.jobs, self._wake)
-        return create_api(RayHost(self._host), RayLiveHost(self._host), self._settings, RayMirror(), jobs=jobs)
+        host = RayHost(self._host, avatars_uri=self._settings.stores.avatars)
+        return create_api(host, RayLiveHost(self._host), self._settings, RayMirror(), jobs=jobs)
 
     async def _wake(self) -> None:
         """Tell a host that a video waits to be made."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, Final
 
 import ray
@@ -18,9 +18,10 @@ from deployments.graph.errors import (
     StageOverloadedError,
 )
 from deployments.graph.handle_calls import answer_of, answers_of_all, give_up, translated
-from deployments.host.avatar_commands import AvatarCommand
+from deployments.host.avatar_commands import AvatarCommand, Left
 from deployments.host.command import Answer
 from deployments.host.jobs import FileJob, HostStats, JobBytes, JobEvent, JobProgress
+from deployments.host.node_copies import DROP_S, Dropped, drop_on_nodes
 
 STAGE: Final = "session_host"
 READY_S: Final = 5.0
@@ -32,10 +33,14 @@ class RayHost:
     Args:
         handle: Handle of the deployment `SessionHost`.
         put: Puts a job where both attempts find it, so that this process need not hold the upload.
+        avatars_uri: Place of the presenters.
     """
 
-    def __init__(self, handle: DeploymentHandle[Any], put: Callable[[FileJob], object] = ray.put) -> None:
+    def __init__(
+        self, handle: DeploymentHandle[Any], put: Callable[[FileJob], object] = ray.put, *, avatars_uri: str = ""
+    ) -> None:
         self._handle = handle
+        self._avatars_uri = avatars_uri
         self._put = put
 
     async def generate(self, job: FileJob) -> AsyncGenerator[JobEvent, None]:
@@ -85,6 +90,21 @@ class RayHost:
         """Hand a command to any host; errors are those of the command."""
         answer: Answer = await self._call("handle", command)
         return answer
+
+    async def drop_avatars(self, avatar_ids: Sequence[str]) -> Dropped:
+        """Implement `Host`: disks first, since a process that is asked for the avatar meanwhile may read it there.
+
+        Hosts that drain are not asked; what they keep ends with them.
+        """
+        ids = list(avatar_ids)
+        disks = await drop_on_nodes(self._avatars_uri, ids)
+        hosts, left = [], list(disks.left)
+        try:
+            hosts = await answers_of_all(STAGE, self._handle, "drop_avatars", DROP_S, ids)
+        except (DeadlineExceededError, NotReadyError) as error:
+            left.append(Left("copies", STAGE, str(error)))
+        stages: Dropped = await self._call("drop_in_stages", ids)
+        return Dropped((*disks.places, *hosts, *stages.places), (*left, *stages.left))
 
     async def ready(self) -> None:
         """Return when a host and its stages answer, raise NotReadyError otherwise."""

@@ -77,7 +77,8 @@ class FakeSession:
 
     def stats(self) -> dict[str, Any]:
         return {
-            "session_id": self.offer.session_id, "state": "idle", "epoch": self.epoch, "fps_in": 0.0, "fps_out": 25.0,
+            "session_id": self.offer.session_id, "avatar_id": self.offer.avatar_id or "ab" * 16,
+            "state": "idle", "epoch": self.epoch, "fps_in": 0.0, "fps_out": 25.0,
             "av_offset_ms": 0.0, "queue_depths": {"video": 0}, "stage_calls": {}, "packets_lost": 0, "bitrate": 0,
             "frames_repeated": 0, "frames_dropped": 0, "first_frame_ms": None,
         }  # fmt: skip

@@ -8,7 +8,7 @@ import threading
 import time
 import wave
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from deployments.config import SessionHostSettings
 from deployments.graph.calls import Distribution, StageStats
 from deployments.graph.errors import NotReadyError
-from deployments.host.avatar_commands import AvatarCommand
+from deployments.host.avatar_commands import AvatarCommand, Left
 from deployments.host.avatar_consents import AvatarConsents
 from deployments.host.avatar_owners import AvatarOwners
 from deployments.host.avatars_in_use import AvatarsInUse
@@ -29,6 +29,7 @@ from deployments.host.command import Answer
 from deployments.host.file_job import prepare_job, run_job, with_speech
 from deployments.host.hosted_avatars import HostedAvatars
 from deployments.host.jobs import FileJob, HostStats, JobDone, JobEvent, JobProgress
+from deployments.host.node_copies import Dropped, drop_copies
 from deployments.limits import ConsentSettings, LimitSettings
 from deployments.stores import StoreSettings
 from deployments.video_jobs.settings import VideoJobSettings
@@ -140,6 +141,8 @@ class InProcessHost:
         self.registered: list[tuple[bytes, str]] = []
         self.register: Callable[[bytes, str], Avatar] = lambda data, name: register_bytes(data, NoFaces(), name)  # type: ignore[arg-type]
         self.is_ready = True
+        self.dropped: list[str] = []
+        self.copies_left: tuple[Left, ...] = ()
         self.live: Any = FakeLiveHost()
         self.voice: Voice = FakeVoice()
         self.sign: Sign | None = None
@@ -174,6 +177,11 @@ class InProcessHost:
 
     async def handle(self, command: AvatarCommand[Answer]) -> Answer:
         return await self.avatars.handle(command)
+
+    async def drop_avatars(self, avatar_ids: Sequence[str]) -> Dropped:
+        drop_copies(str(self.store.root), avatar_ids)
+        self.dropped += avatar_ids
+        return Dropped(("node here",), self.copies_left)
 
     async def ready(self) -> None:
         if not self.is_ready:

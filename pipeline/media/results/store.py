@@ -2,7 +2,8 @@
 
 Everything that must be known about a result is in file names, so one listing is enough to tidy up and several processes can share
 a place without a lock: `<id>.mp4` is a result, `<id>.gone` the tombstone of one that expired or had to make room. An id starts
-with the time at which it expires and ends with 80 random bits, so it cannot be guessed and is no path.
+with the time at which it expires, goes on with 80 random bits, so it cannot be guessed and is no path, and ends with the marks
+(`pipeline.marked_ids`) of the presenter that it shows and of its owner, so that all that belongs to either can be found.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import BinaryIO, Final
 
 from engines.weights.home import liveanchor_home
 from kernels.errors import InvalidInputError
+from pipeline.marked_ids import MARK_DIGITS, bears, marked
 from pipeline.media.results.files import ResultFiles, files_at
 from pipeline.store_error import StoreUnreachableError, store_error
 
@@ -25,7 +28,8 @@ TOMBSTONE_S: Final = 24 * 3600.0
 _TIME_DIGITS: Final = 12
 _RANDOM_BYTES: Final = 10
 ID_DIGITS: Final = _TIME_DIGITS + 2 * _RANDOM_BYTES
-_ID: Final = re.compile(f"[0-9a-f]{{{ID_DIGITS}}}")
+"""Digits of an id without marks; no two ids have the same ones."""
+_ID: Final = re.compile(f"[0-9a-f]{{{ID_DIGITS}}}(?:[0-9a-f]{{{MARK_DIGITS}}}){{0,2}}")
 FILE: Final = ".mp4"
 _GONE: Final = ".gone"
 _ALLOWED: Final = "the id of a result that POST /api/generate has answered"
@@ -138,17 +142,33 @@ class ResultsStore:
         with self.reaching():
             self.files = files or files_at(self.uri)
 
-    def create(self, ttl_s: float | None = None) -> PendingResult:
+    def create(self, ttl_s: float | None = None, marks: Sequence[str] = ()) -> PendingResult:
         """Begin a result.
 
         Args:
             ttl_s: Seconds for which it can be fetched; None for as long as the store says.
+            marks: What it belongs to, as `about` finds it: the id of its presenter, then its owner where it has one.
 
         Raises:
             StoreUnreachableError: The place does not answer.
         """
         expires_ms = int((self._wall_clock() + (self._ttl_s if ttl_s is None else ttl_s)) * 1000)
-        return PendingResult(self, f"{expires_ms:0{_TIME_DIGITS}x}{secrets.token_hex(_RANDOM_BYTES)}")
+        return PendingResult(
+            self, reduce(marked, marks, f"{expires_ms:0{_TIME_DIGITS}x}{secrets.token_hex(_RANDOM_BYTES)}")
+        )
+
+    def about(self, word: str) -> list[str]:
+        """Ids of the results, and of those that are not kept any more, that bear the mark of a presenter or of an owner.
+
+        Raises:
+            StoreUnreachableError: The place does not answer.
+        """
+        with self.reaching():
+            try:
+                results, tombstones = self._listing()
+            except FileNotFoundError:  # a folder that no result has come to yet
+                return []
+        return sorted(one for one in {*results, *tombstones} if any(bears(part, word) for part in _parts(one)))
 
     def find(self, result_id: str) -> StoredResult:
         """Look a result up.
@@ -233,6 +253,7 @@ class ResultsStore:
         """
         with self.reaching():
             self.files.remove(result_id + FILE)
+            self.files.remove(result_id + _GONE)
 
     @contextmanager
     def reaching(self) -> Iterator[None]:
@@ -261,20 +282,29 @@ class ResultsStore:
         return results, tombstones
 
 
-async def keep(store: ResultsStore, pieces: AsyncGenerator[bytes, None], ttl_s: float | None = None) -> StoredResult:
+async def keep(
+    store: ResultsStore,
+    pieces: AsyncGenerator[bytes, None],
+    ttl_s: float | None = None,
+    *,
+    avatar_id: str,
+    owner: str = "",
+) -> StoredResult:
     """Write a file to the store as it comes; nothing of it stays where that fails or is cancelled.
 
     Args:
         store: Where it goes.
         pieces: The file from its start.
         ttl_s: Seconds for which it can be fetched; None for as long as the store says.
+        avatar_id: The presenter that it shows.
+        owner: Whose it is; empty for nobody's.
 
     Raises:
         ResultTooLargeError: The file alone is larger than the store.
         StoreUnreachableError: The store does not take it.
     """
     async with aclosing(pieces):
-        pending = await asyncio.to_thread(store.create, ttl_s)
+        pending = await asyncio.to_thread(store.create, ttl_s, (avatar_id, owner) if owner else (avatar_id,))
         try:
             async for data in pieces:
                 await asyncio.to_thread(pending.write, data)
@@ -286,6 +316,11 @@ async def keep(store: ResultsStore, pieces: AsyncGenerator[bytes, None], ttl_s: 
 def expiry_of(result_id: str) -> float:
     """Second since the epoch at which a result with this id expires."""
     return int(result_id[:_TIME_DIGITS], 16) / 1000
+
+
+def _parts(result_id: str) -> Iterator[str]:
+    """The id up to each of its marks."""
+    return (result_id[:stop] for stop in range(ID_DIGITS + MARK_DIGITS, len(result_id) + 1, MARK_DIGITS))
 
 
 def _not_found(result_id: str) -> ResultNotFoundError:

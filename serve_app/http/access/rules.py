@@ -43,6 +43,7 @@ _PAGES: Final = (
 )
 _HEALTH: Final = ("/healthz", "/readyz", "/version")
 METRICS: Final = "/metrics"
+SHUT: Final[tuple[Scope, ...]] = ("admin",)
 RULES: Final = (
     *(Rule(path, (), _READ) for path in (*_PAGES, *_HEALTH)),
     Rule(TOKEN_PATH, _ANY, frozenset({"POST"})),
@@ -58,8 +59,8 @@ RULES: Final = (
     Rule("/v1/videos/", ("generate",)),
     Rule("/v1/webhooks/", ("generate",)),
     Rule("/stream/", ("live",)),
+    Rule("/v1/forget", SHUT),
 )
-SHUT: Final[tuple[Scope, ...]] = ("admin",)
 
 
 def scopes_for(path: str, method: str, open_metrics: bool = False) -> tuple[Scope, ...]:

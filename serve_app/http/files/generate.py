@@ -103,8 +103,9 @@ def generate_routes(services: Services) -> APIRouter:
         async with AsyncExitStack() as stack:
             started = await _started(services, request, stack)
             stack.push_async_callback(started.pieces.aclose)
-            stored = await until_disconnect(request.receive, keep(services.results, started.pieces))
-            return _answer(started.facts, stored, owned_id(stored.result_id, caller_of(request.scope).owner))
+            owner, avatar_id = caller_of(request.scope).owner, started.facts.avatar_id
+            keeping = keep(services.results, started.pieces, avatar_id=avatar_id, owner=owner)
+            return _answer(started.facts, await until_disconnect(request.receive, keeping))
 
     @router.head("/jobs/{job_id}", include_in_schema=False)
     @router.get("/jobs/{job_id}", summary="How far a job is", responses=problems(500, 503))
@@ -153,10 +154,10 @@ def _headers(started: StartedJob) -> dict[str, str]:
     return headers
 
 
-def _answer(facts: JobStarted, stored: StoredResult, result_id: str) -> GenerateAnswer:
+def _answer(facts: JobStarted, stored: StoredResult) -> GenerateAnswer:
     return GenerateAnswer(
-        id=result_id,
-        url=f"/results/{result_id}",
+        id=stored.result_id,
+        url=f"/results/{stored.result_id}",
         expires_at=datetime.fromtimestamp(int(stored.expires_at), UTC),
         frames=facts.frames,
         fps=facts.fps,

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
 from pipeline.media.results.store import ID_DIGITS, ResultNotFoundError, StoredResult
-from serve_app.access.owned_ids import plain_id
+from serve_app.access.owned_ids import is_own
 from serve_app.http.access.access import caller_of
 from serve_app.http.files.byte_range import byte_range, names_tag
 from serve_app.http.files.streamed import VIDEO, StreamedResponse
@@ -36,10 +36,10 @@ def result_routes(services: Services, wall_clock: Callable[[], float] = time.tim
     )
     async def result(result_id: str, request: Request) -> Response:
         """The whole file or one byte range of it; 410 once it has expired (for 24 h), 404 after that."""
-        own = plain_id(result_id, caller_of(request.scope), ID_DIGITS)
-        if own is None:
+        if not is_own(result_id, caller_of(request.scope)):
             raise ResultNotFoundError("id", repr(result_id[:80]), "the id of a result of this key")
-        return await answer_result(services, own, request, wall_clock(), f"liveanchor-{own}.mp4")
+        name = f"liveanchor-{result_id[:ID_DIGITS]}.mp4"
+        return await answer_result(services, result_id, request, wall_clock(), name)
 
     return router
 

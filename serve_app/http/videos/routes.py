@@ -11,7 +11,7 @@ import structlog
 from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
-from deployments.video_jobs.commands import Added, AddJob, CancelJob, DeleteJob, GetJob, RetryJob
+from deployments.video_jobs.commands import Added, AddJob, CancelJob, GetJob, RetryJob
 from deployments.video_jobs.errors import TooManyVideosError, VideoStateError
 from deployments.video_jobs.job import ENDED, JobState, VideoJob
 from deployments.video_jobs.uploads import AUDIO, PORTRAIT, JobUploads
@@ -23,6 +23,7 @@ from serve_app.http.context import request_id_of
 from serve_app.http.openapi import problems
 from serve_app.http.services import Services
 from serve_app.http.videos.answers import DeletedVideo, VideoAnswer, VideoList, video_answer_of
+from serve_app.http.videos.deletion import delete_video
 from serve_app.http.videos.fields import VideoForm, idempotency_key, list_query, read_video_form, video_body
 from serve_app.http.videos.owner import owner_of
 
@@ -137,14 +138,7 @@ def video_routes(services: Services) -> APIRouter:
     )
     async def delete(video_id: str, request: Request) -> DeletedVideo:
         """In any state: what is being made is stopped."""
-        owner = owner_of(request)
-        found = await jobs.handle(GetJob(video_id, owner))
-        if found.result is not None:  # first: where it cannot be removed now, the video stays and can be deleted again
-            await asyncio.to_thread(services.results.discard, found.result.result_id)
-        job = await jobs.handle(DeleteJob(video_id, owner))
-        if job.result is not None and found.result is None:  # it was completed meanwhile
-            await asyncio.to_thread(services.results.discard, job.result.result_id)
-        await asyncio.to_thread(services.uploads.remove, job.job_id)
+        job = await delete_video(services, video_id, owner_of(request))
         return DeletedVideo(id=job.job_id)
 
     return router

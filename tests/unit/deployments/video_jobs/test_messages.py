@@ -26,6 +26,7 @@ from deployments.video_jobs.webhooks import (
     LOGGED,
     MOST_OF_OWNER,
     ClaimMessages,
+    ForgetSecrets,
     ListMessages,
     Message,
     MessageState,
@@ -242,4 +243,7 @@ def test_secrets_belong_to_owners_and_two_are_valid_for_a_while(store: JobStore,
     assert [one.text for one in store.handle(ReadSecrets("anna", "x"))] == ["a3"]
     assert [one.text for one in store.handle(RotateSecret("anna", "a4", 0.0))] == ["a4"]
     assert [one.text for one in store.handle(RotateSecret("new", "n1", 100.0))] == ["n1"]
+    assert [one.text for one in store.handle(ReadSecrets("", "x"))] == ["b1"]
+    assert [store.handle(ForgetSecrets(owner)) for owner in ("anna", "anna", "berta")] == [1, 0, 0]
+    assert [one.text for one in store.handle(ReadSecrets("anna", "a5"))] == ["a5"]
     assert [one.text for one in store.handle(ReadSecrets("", "x"))] == ["b1"]

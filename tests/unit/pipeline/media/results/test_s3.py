@@ -28,6 +28,7 @@ pytestmark = pytest.mark.nightly(
 )
 KEY, SECRET = "an-access-key", "a-secret-key"
 PART = 8 * 2**20
+PRESENTER = "0123456789abcdef0123456789abcdef"
 
 
 class Server:
@@ -145,9 +146,9 @@ def test_what_fails_or_is_cancelled_leaves_no_object_and_no_part(store: ResultsS
 
     async def go() -> None:
         with pytest.raises(StoreUnreachableError):
-            await keep(store, failing())
+            await keep(store, failing(), avatar_id=PRESENTER)
         begun.clear()
-        keeping = asyncio.create_task(keep(store, endless()))
+        keeping = asyncio.create_task(keep(store, endless(), avatar_id=PRESENTER))
         await asyncio.to_thread(begun.wait, 60)
         keeping.cancel()
         with pytest.raises(asyncio.CancelledError):

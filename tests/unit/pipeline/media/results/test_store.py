@@ -25,6 +25,8 @@ from pipeline.media.results.store import (
 from pipeline.store_error import StoreUnreachableError
 from tests.support.manual_clock import ManualClock
 
+PRESENTER = "0123456789abcdef0123456789abcdef"
+
 
 @pytest.fixture
 def clock() -> ManualClock:
@@ -50,6 +52,30 @@ def put(store: ResultsStore, data: bytes) -> str:
     pending = store.create()
     pending.write(data)
     return pending.commit().result_id
+
+
+def test_results_are_found_by_what_they_show_and_by_whose_they_are(store: ResultsStore, clock: ManualClock) -> None:
+    async def kept(avatar_id: str, owner: str) -> str:
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            yield b"abc"
+
+        return (await keep(store, pieces(), avatar_id=avatar_id, owner=owner)).result_id
+
+    plain = put(store, b"of nobody")
+    annas, bertas = asyncio.run(kept(PRESENTER, "anna")), asyncio.run(kept(PRESENTER, "berta"))
+    shared, other = asyncio.run(kept(PRESENTER, "")), asyncio.run(kept("f" * 32, "anna"))
+    assert store.about("anna") == sorted([annas, other]) and store.about("berta") == [bertas]
+    assert store.about(PRESENTER) == sorted([annas, bertas, shared]) and store.about("nobody") == []
+    clock.now += 61
+    store.tidy()
+    assert store.about("anna") == sorted([annas, other]), "that they were there is known, too"
+    for one in store.about("anna"):
+        store.discard(one)
+    assert store.about("anna") == [] and store.about(PRESENTER) == sorted([bertas, shared])
+    with pytest.raises(ResultNotFoundError):
+        store.find(annas)
+    with pytest.raises(ResultExpiredError):
+        store.find(plain)
 
 
 def test_a_result_comes_back_whole_and_in_parts(store: ResultsStore, clock: ManualClock) -> None:
@@ -256,8 +282,8 @@ def test_a_job_that_fails_or_is_cancelled_leaves_no_object(clock: ManualClock) -
 
     async def go() -> None:
         with pytest.raises(StoreUnreachableError):
-            await keep(store, failing())
-        keeping = asyncio.create_task(keep(store, endless()))
+            await keep(store, failing(), avatar_id=PRESENTER)
+        keeping = asyncio.create_task(keep(store, endless(), avatar_id=PRESENTER))
         await asyncio.sleep(0.05)
         keeping.cancel()
         with pytest.raises(asyncio.CancelledError):
