@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError
-from pipeline.types import SAMPLES_PER_FRAME, FeatureRows, MotionChunk, Nv12RectBatch
+from pipeline.types import ROWS_PER_FRAME, SAMPLES_PER_FRAME, FeatureRows, MotionChunk, Nv12RectBatch
 
 CarryT = TypeVar("CarryT")
 
@@ -33,6 +33,7 @@ class EncoderShape:
         lookahead_samples: Samples needed after its last row.
         family: Family of the encoder.
         version: Version of its weights.
+        edge_rows: Rows of a window's answer that are not of its own frames but around them.
     """
 
     row_dim: int
@@ -40,6 +41,11 @@ class EncoderShape:
     lookahead_samples: int
     family: str
     version: str
+    edge_rows: int = 0
+
+    def frames_in(self, rows: FeatureRows) -> int:
+        """Frames of motion that a window's answer is of."""
+        return (len(rows.rows) - self.edge_rows) // ROWS_PER_FRAME
 
 
 @dataclass(frozen=True)

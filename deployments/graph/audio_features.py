@@ -16,7 +16,7 @@ from kernels.arrays import F32
 from kernels.errors import LiveAnchorError, ShapeError
 from pipeline.families import find_family
 from pipeline.stages import AudioFacts
-from pipeline.types import ROWS_PER_FRAME, FeatureRows
+from pipeline.types import FeatureRows
 
 Item = tuple[F32, int]
 
@@ -39,7 +39,7 @@ class AudioFeaturesReplica:
         self._worker: StageWorker[Item, FeatureRows] = StageWorker(
             "audio_features",
             self._batch,
-            lambda rows: len(rows.rows) // ROWS_PER_FRAME,
+            self._stage.shape.frames_in,
             settings,
             self._probe,
             several=True,
@@ -68,7 +68,7 @@ class AudioFeaturesReplica:
     def _probe(self, sessions: int = 1) -> int:
         """Encode a window of silence for so many sessions at once; returns the frames of all of them."""
         silence = np.zeros(self._stage.window_samples, np.float32)
-        return sum(len(one.rows) // ROWS_PER_FRAME for one in self._stage.windows([(silence, 0)] * sessions))
+        return sum(self._stage.shape.frames_in(one) for one in self._stage.windows([(silence, 0)] * sessions))
 
     def _sample(self) -> int:
         return self._probe(SAMPLE_SESSIONS)

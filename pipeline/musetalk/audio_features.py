@@ -47,7 +47,9 @@ class MuseTalkAudioFeatures:
 
     def __init__(self, encoder: Encoder, version: str = "") -> None:
         self._encoder = encoder
-        self.shape = EncoderShape(ROW_DIM + 1, PAST_SAMPLES, LOOKAHEAD_SAMPLES, FAMILY, version)
+        self.shape = EncoderShape(
+            ROW_DIM + 1, PAST_SAMPLES, LOOKAHEAD_SAMPLES, FAMILY, version, ROWS_BEFORE + ROWS_AFTER
+        )
 
     @property
     def window_samples(self) -> int:

@@ -203,10 +203,12 @@ def test_the_graph_s_replicas_serve_it_as_this_process_does() -> None:
         config = AppConfig.model_validate({"models": models})
         pipeline = pipeline_of()
         avatar = pipeline.store.put(clip_avatar())
-        ears = Handle(AudioFeaturesReplica(config.stage("audio_features")))
+        listener = AudioFeaturesReplica(config.stage("audio_features"))
+        ears = Handle(listener)
         painter = Handle(RendererReplica(config.stage("renderer")))
         handles = StageHandles(ears, None, painter, painter)  # type: ignore[arg-type]  # duck-typed
         info = await fetch_info(handles, "musetalk", 10.0)
+        assert listener._probe(2) == 10, "frames of hops, not the rows around them"
         assert info == pipeline.stages.info
         own = HostedOwnPictures({avatar.avatar_id: avatar}.__getitem__)
         stages = StageMeter(GraphStages(handles, info, "s", 60.0, own_pictures=own))
