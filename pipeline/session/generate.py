@@ -17,6 +17,7 @@ from pipeline.media.mp4 import PathMp4Writer
 from pipeline.media.muxing import Mp4Writer
 from pipeline.session.canvas import CanvasPainter
 from pipeline.session.frames import clip_batches, paint_batch
+from pipeline.session.one_ahead import one_ahead
 from pipeline.stages import Stages
 from pipeline.types import Avatar, Nv12RectBatch
 
@@ -80,7 +81,8 @@ async def write_clip(
         on_progress: Told after every chunk.
 
     Yields:
-        Bytes of the file as they become ready, never an empty piece. Encoding runs in a thread while the stages work.
+        Bytes of the file as they become ready, never an empty piece. Encoding runs in a thread while the stages work and the next
+        pictures are fetched.
 
     Raises:
         LiveAnchorError: A stage, the encoder or the container failed.
@@ -94,8 +96,8 @@ async def write_clip(
 
     try:
         batches = clip_batches(decoded.for_networks(), avatar, stages, settings, seed, looks)
-        async with aclosing(batches):
-            async for batch in batches:
+        async with aclosing(batches), aclosing(one_ahead(batches)) as ready:
+            async for batch in ready:
                 data = await asyncio.to_thread(encode, batch)
                 done += len(batch)
                 if on_progress is not None:
