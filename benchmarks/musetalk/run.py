@@ -9,6 +9,7 @@ The numbers and their definitions are in docs/performance.md.
 from __future__ import annotations
 
 import argparse
+import copy
 import sys
 import tempfile
 import time
@@ -202,6 +203,25 @@ def measure_quality(bench: Bench) -> Rows:
     )  # fmt: skip
 
 
+def measure_tensorrt(bench: Bench) -> Rows:
+    """Painter and decoder as engines, beside ours, where this card's library is here; else its absence is said and no row made."""
+    from engines.musetalk.painter_runtime import tensorrt_runtime
+    from engines.tensorrt.errors import TensorRtMissingError
+
+    given = bench.networks.inputs(BATCH, BATCH)
+    try:
+        made = tensorrt_runtime(copy.deepcopy(bench.networks.painter).cpu(), bench.networks.device, (BATCH,))
+    except TensorRtMissingError as error:
+        print(f"no engine runs here: {error}", flush=True)
+        return
+    ours_ms = between_events_ms(lambda: bench.networks.compiled.run(*given), count=4, samples=8)
+    ms = between_events_ms(lambda: made.run(*given), count=4, samples=8)
+    yield bench.record(
+        "painter_tensorrt_b32_ms_per_frame", "ms", [one / BATCH for one in ms],
+        baseline="compiled, the same inputs", baseline_value=_median(ours_ms) / BATCH,
+    )  # fmt: skip
+
+
 def show_profile(bench: Bench) -> Rows:
     """No row: which kernels the time of the painter and of the decoder goes to, printed."""
     given = tuple(one.half() for one in bench.networks.inputs(BATCH, 1))
@@ -220,6 +240,7 @@ SECTIONS: Final[dict[str, Callable[[Bench], Rows]]] = {
     "warm_load": measure_warm_load,
     "file": measure_file,
     "quality": measure_quality,
+    "tensorrt": measure_tensorrt,
     "profile": show_profile,
 }
 

@@ -43,7 +43,7 @@ def painter_runtime(painter: Painter, device: str, wanted: RuntimeKind = "auto",
     if device != "cpu" and wanted != "eager":
         others["compiled"] = lambda: compiled_runtime(painter, device, sizes)
         if not painter.is_vae:
-            others["tensorrt"] = lambda: engine_runtime(_tensorrt(painter, device), device, sizes)
+            others["tensorrt"] = lambda: tensorrt_runtime(painter, device, sizes)
     return choose_runtime(
         wanted,
         lambda: eager_runtime(painter, device),
@@ -127,7 +127,13 @@ class TensorRtPainter(nn.Module):
         return faces
 
 
-def _tensorrt(painter: Painter, device: str) -> TensorRtPainter:
+def tensorrt_runtime(painter: Painter, device: str, buckets: Sequence[int] = BUCKETS) -> GraphRuntime:
+    """Engines of the painter and its small decoder, from the cache or built now; one CUDA graph per batch size.
+
+    Raises:
+        TensorRtMissingError: No library that supports this card is installed.
+        LiveAnchorError: They cannot be built, or are off.
+    """
     from engines.musetalk.engine_modules import DecoderEngine, UnetEngine
     from engines.musetalk.recipes import TAESD_SPEC, UNET_SPEC
     from engines.tensorrt.load import EngineSettings, load_or_build
@@ -135,7 +141,7 @@ def _tensorrt(painter: Painter, device: str) -> TensorRtPainter:
     settings = EngineSettings(device=device)
     unet = load_or_build(UNET_SPEC, UnetEngine(painter.unet).eval(), None, settings)
     decoder = load_or_build(TAESD_SPEC, DecoderEngine(painter.decoder).eval(), None, settings)
-    return TensorRtPainter(unet.run_all, decoder.run_all)
+    return engine_runtime(TensorRtPainter(unet.run_all, decoder.run_all), device, buckets)
 
 
 def example(batch: int) -> Inputs:

@@ -14,11 +14,14 @@ from engines.musetalk.checkpoints import load_taesd
 from engines.musetalk.engine_modules import DecoderEngine, UnetEngine
 from engines.musetalk.libraries import library
 from engines.musetalk.painter import Painter
-from engines.musetalk.painter_runtime import TensorRtPainter, example
+from engines.musetalk.painter_runtime import TensorRtPainter, example, painter_runtime
 from engines.musetalk.recipes import NETWORK_RECIPES, RANGES, TAESD_SPEC, UNET_SPEC
 from engines.tensorrt.build import profiles_of
+from engines.tensorrt.errors import TensorRtMissingError
+from engines.tensorrt.library import find_library
 from engines.tensorrt.load import EngineSettings, find_plan
 from engines.tensorrt.spec import EngineSpec
+from engines.tensorrt.target import choose_target
 from tests.support.musetalk import narrow_folder, need_libraries
 from tests.support.tensorrt import elsewhere, real_library
 
@@ -69,3 +72,19 @@ def test_three_ranges_hold_every_batch_from_1_to_64() -> None:
 def test_a_narrow_engine_is_exported_parsed_and_built(spec: EngineSpec, tmp_path: Path) -> None:
     plan = find_plan(spec, modules()[spec], real_library(), elsewhere(), EngineSettings(folder=tmp_path))
     assert plan.built and len(plan.data) > 10_000
+
+
+@pytest.mark.gpu
+def test_the_painter_runs_over_engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU that the installed library supports: a named runtime must verify against eager, or the stage does not start."""
+    try:
+        choose_target(find_library(has_gpu=True))
+    except TensorRtMissingError as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv("LIVEANCHOR_HOME", str(tmp_path))
+    painter = Painter(smallest_unet(), load_taesd(narrow_folder()))
+    runtime = painter_runtime(painter, "cuda", "tensorrt", 4)
+    assert runtime.name == "tensorrt"
+    for count in (1, 3, 6):
+        made = runtime.run(*example(count))
+        assert made.shape == (count, 256, 256, 3) and torch.equal(runtime.run(*example(count)), made)
