@@ -30,6 +30,8 @@ from benchmarks.graph import gpu_service as graph
 from benchmarks.graph.capacity_cases import SUITE, Case, Measured, Plan, plan_of
 from benchmarks.graph.gpu_weights import write_checkpoints
 from benchmarks.graph.run import speech, wav_16
+from benchmarks.musetalk.checkpoint_folder import write_folder
+from benchmarks.musetalk.http_file import SPREAD
 from kernels.errors import InvalidInputError, LiveAnchorError
 
 DEFAULT_OUT: Final = RESULTS_DIR / "h200" / f"{SUITE}.json"
@@ -39,6 +41,11 @@ CASES: Final = (
     *("stage_kills", "host_kills"),
 )
 SESSIONS_PER_HOST: Final = 6
+WEIGHTS: Final[dict[str, Callable[[Path, bool], Path]]] = {
+    "ditto": lambda folder, small: write_checkpoints(folder, small=small),
+    "musetalk": lambda folder, small: write_folder(folder, narrow=small, parser=False, spread=SPREAD),
+}
+"""What makes a family's checkpoints, where it needs some: folder, and whether narrow ones do."""
 
 
 def document_of(plan: Plan, weights: Path | None, port: int, gpus: float) -> Measured:
@@ -154,12 +161,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--family", default="ditto")
     parser.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES))
     parser.add_argument("--counts", nargs="*", type=int, default=[], help="numbers of sessions to try, ascending")
+    parser.add_argument("--not-alone", action="store_true", help="leave out one session alone, and with it the bound")
     parser.add_argument("--settle-s", type=float, default=60.0, help="before sessions count")
     parser.add_argument("--count-s", type=float, default=20.0, help="for which they are counted")
     parser.add_argument("--kills", type=int, default=5, help="of each kind of process")
     parser.add_argument("--again", action="store_true", help="measure cases that have a row of this commit again")
     parser.add_argument("--small", action="store_true", help="a dry run without a GPU; not for publishing")
-    parser.add_argument("--weights", type=Path, help="checkpoints; made here where left out and the family needs them")
+    parser.add_argument("--weights", type=Path, help="checkpoints; made where they are not there yet")
     parser.add_argument("--commit", help="what is measured, where the tree came without its history")
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
     chosen = parser.parse_args(arguments)
@@ -177,6 +185,7 @@ def main(arguments: list[str] | None = None) -> int:
             count_s=chosen.count_s,
             counts=chosen.counts,
             kills=chosen.kills,
+            alone=not chosen.not_alone,
         )
     except InvalidInputError as error:
         parser.error(str(error))
@@ -198,8 +207,8 @@ def main(arguments: list[str] | None = None) -> int:
     with TemporaryDirectory(prefix="la-capacity-") as home:
         os.environ["LIVEANCHOR_HOME"] = home
         weights = chosen.weights
-        if weights is None and plan.family == "ditto":
-            weights = write_checkpoints(Path(home) / "checkpoints", small=plan.small)
+        if (write := WEIGHTS.get(plan.family)) and (weights is None or not weights.exists()):
+            weights = write(weights or Path(home) / "checkpoints", plan.small)
         try:
             failed = measure(plan, run, cases, chosen.out, weights, raw, keep)
         finally:

@@ -17,6 +17,7 @@ from benchmarks.graph.run import Job, run_job, speech, wav_16
 from benchmarks.graph.survival import Survival
 from benchmarks.live.rig import cpu_seconds, replica_pids
 from kernels.errors import InvalidInputError, LiveAnchorError
+from pipeline.families import find_family
 
 SUITE: Final = "capacity"
 JOB_S: Final = 10.0
@@ -32,7 +33,7 @@ class Plan:
     Attributes:
         family: Family whose stages are measured.
         gpus: Number of GPUs of the run.
-        counts: Numbers of sessions that are tried, ascending, beginning with 1.
+        counts: Numbers of sessions that are tried, ascending.
         settle_s: Seconds that sessions run before they count.
         count_s: Seconds for which sessions are counted.
         jobs: Number of files at once.
@@ -56,9 +57,17 @@ class Plan:
 
 
 def plan_of(
-    family: str, gpus: int, *, small: bool, settle_s: float, count_s: float, counts: Sequence[int], kills: int = 5
+    family: str,
+    gpus: int,
+    *,
+    small: bool,
+    settle_s: float,
+    count_s: float,
+    counts: Sequence[int],
+    kills: int = 5,
+    alone: bool = True,
 ) -> Plan:
-    """The plan of a run.
+    """The plan of a run; `alone` says whether one session alone is looked at first, which the bound is made of.
 
     Raises:
         InvalidInputError: Counts that do not ascend, no kill, or too short a time.
@@ -71,7 +80,8 @@ def plan_of(
         raise InvalidInputError("--kills", str(kills), "at least 1")
     chosen = tuple(counts) or ((1,) if small else tuple(gpus * one for one in (8, 10, 12, 14, 16, 18, 20)))
     jobs = (2,) if small else (16 * gpus,)
-    return Plan(family, gpus, (1, *(one for one in chosen if one > 1)), settle_s, count_s, jobs, kills, small)
+    tried = (1, *(one for one in chosen if one > 1)) if alone else chosen
+    return Plan(family, gpus, tried, settle_s, count_s, jobs, kills, small)
 
 
 class Case:
@@ -199,7 +209,8 @@ class Case:
     def _runner(self, fps: int) -> Sessions:
         plan = self._plan
         wanted = Wanted(plan.settle_s, plan.count_s, self._speech, fps)
-        return Sessions(self._url, wanted, lambda: sum(map(cpu_seconds, replica_pids("SessionHost"))))
+        stages = find_family(plan.family).stages
+        return Sessions(self._url, wanted, lambda: sum(map(cpu_seconds, replica_pids("SessionHost"))), stages=stages)
 
     def _keep(self, fps: int, count: int, found: Steady) -> None:
         self._seen[fps, count] = found

@@ -188,6 +188,7 @@ class Sessions:
         wanted: How sessions are tried.
         host_cpu_s: Gives the processor time of the session hosts so far, in seconds.
         stats: Gives the counters of a stage's replicas by the stage's name.
+        stages: Stages that there are.
     """
 
     def __init__(
@@ -196,8 +197,10 @@ class Sessions:
         wanted: Wanted,
         host_cpu_s: Callable[[], float],
         stats: Callable[[str], Sequence[StageStats]] = stage_stats,
+        stages: Sequence[str] = STAGES,
     ) -> None:
         self._url, self._wanted, self._host_cpu_s, self._stats = url, wanted, host_cpu_s, stats
+        self._stages = tuple(stages)
         self._pause = threading.Event()
 
     def run(self, count: int) -> Steady:
@@ -230,13 +233,13 @@ class Sessions:
             late=[late_share(before[name], after[name]) for name in both],
             interval_p99_ms=[p99_ms([at for at in one["pictures_at"] if at <= ended], began) for one in viewers],
             seconds=ended - began,
-            spent={stage: spent_after[stage] - spent[stage] for stage in STAGES},
+            spent={stage: spent_after[stage] - spent[stage] for stage in self._stages},
             host_cpu_s=cpu,
             first_frame_ms=[1e3 * (one["pictures_at"][0] - one["asked_at"]) for one in viewers],
         )
 
     def _spent(self) -> dict[str, Spent]:
-        return {stage: spent_by(self._stats(stage)) for stage in STAGES}
+        return {stage: spent_by(self._stats(stage)) for stage in self._stages}
 
 
 def viewers_of(url: str, count: int, seconds: float, speech: Path, fps: int = 25) -> list[ClientProcess]:

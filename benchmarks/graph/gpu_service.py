@@ -24,6 +24,8 @@ from benchmarks.live.rig import ClientProcess
 from deployments.config import DEPLOYMENT_NAMES, STAGE_NAMES
 from deployments.graph.calls import StageStats
 from kernels.errors import LiveAnchorError
+from pipeline.families import find_family
+from pipeline.family import ALL_STAGES
 from serve_app.cluster.own import Cluster, free_port, submit, wait_until_running
 from serve_app.config.declare import APP_NAME
 
@@ -53,14 +55,17 @@ class Service:
 
 
 def shipped_document(family: str, weights: Path | None, port: int, gpus: float) -> dict[str, Any]:
-    """`serve_config.yaml` for another family and port; without GPU shares where the cluster has no GPU."""
+    """`serve_config.yaml` for another family and port: its stages and their shares of a GPU; no shares where there is none."""
     document: dict[str, Any] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     document["http_options"] = {"host": "127.0.0.1", "port": port}
     application = document["applications"][0]
     application["args"]["models"] |= {"family": family} | ({"weights_dir": str(weights)} if weights else {})
-    if gpus <= 0:
-        for deployment in application["deployments"]:
-            deployment["ray_actor_options"]["num_gpus"] = 0.0
+    own = find_family(family)
+    lacking = {DEPLOYMENT_NAMES[stage] for stage in set(ALL_STAGES) - set(own.stages)}
+    application["deployments"] = [one for one in application["deployments"] if one["name"] not in lacking]
+    shares = {DEPLOYMENT_NAMES[stage]: share for stage, share in own.gpu_shares.items()}
+    for one in application["deployments"]:
+        one["ray_actor_options"]["num_gpus"] = shares.get(one["name"], 0.0) if gpus > 0 else 0.0
     return document
 
 

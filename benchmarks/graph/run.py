@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,11 +55,13 @@ class Job:
         seconds: Seconds from the request to the last byte.
         first_frame_s: Seconds from the request until the bytes so far decode to a picture; 0 when the answer was not streamed.
         size_bytes: Size of the file in bytes.
+        data: The file, where it was to be kept.
     """
 
     seconds: float
     first_frame_s: float
     size_bytes: int
+    data: bytes = field(default=b"", repr=False)
 
 
 def speech(seconds: float) -> F32:
@@ -83,24 +85,31 @@ def decodes(data: bytes) -> bool:
         return False
 
 
-def run_job(url: str, wav: bytes, *, stream: bool = False) -> Job:
+def run_job(url: str, wav: bytes, *, stream: bool = False, keep: bool = False, **fields: str) -> Job:
     """Send one job and read its whole answer.
+
+    Args:
+        url: Address of the service.
+        wav: The speech.
+        stream: Whether the file is to come while it is made.
+        keep: Whether its bytes are wanted.
+        fields: Further fields of `POST /generate`.
 
     Raises:
         LiveAnchorError: The service refused it or failed.
     """
     began = time.perf_counter()
     parts: list[tuple[float, bytes]] = []
-    fields = {"chunk_frames": str(CHUNK_FRAMES), "stream": str(stream).lower()}
+    data = {"chunk_frames": str(CHUNK_FRAMES), "stream": str(stream).lower(), **fields}
     files = {"audio": ("speech.wav", wav, "audio/wav")}
-    with httpx.stream("POST", f"{url}/generate", data=fields, files=files, timeout=None) as answer:  # noqa: S113 - minutes
+    with httpx.stream("POST", f"{url}/generate", data=data, files=files, timeout=None) as answer:  # noqa: S113 - minutes
         if answer.is_error:
             raise LiveAnchorError(f"{answer.status_code}: {answer.read()[:400].decode(errors='replace')}")
-        for data in answer.iter_raw():
-            parts.append((time.perf_counter() - began, data))
+        for piece in answer.iter_raw():
+            parts.append((time.perf_counter() - began, piece))
     seconds = time.perf_counter() - began
-    size = sum(len(data) for _, data in parts)
-    return Job(seconds, first_picture_s(parts) if stream else 0.0, size)
+    whole = b"".join(piece for _, piece in parts)
+    return Job(seconds, first_picture_s(parts) if stream else 0.0, len(whole), whole if keep else b"")
 
 
 def first_picture_s(parts: list[tuple[float, bytes]]) -> float:

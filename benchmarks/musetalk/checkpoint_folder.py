@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from engines.musetalk import FAMILY
 from engines.musetalk.checkpoints import PARSER_FILE, UNETS
 from engines.musetalk.config_files import PARSER, TAESD, UNET, VAE, WHISPER
 from engines.musetalk.libraries import library
+from engines.musetalk.painter import LATENT_SCALE, Painter
 from engines.networks import build
 
 NARROW_UNET: Final[Mapping[str, Any]] = {
@@ -67,8 +68,35 @@ def original_taesd(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {f"{int(index) + 1}.{rest}": value for (index, _, rest), value in split}
 
 
+def make_pale(painter: Painter, latents: Tensor, tokens: Tensor, spread: float) -> None:
+    """Scale the decoder's last layer so that its pictures are what screens show: under the formula nearly all is cut at 0 or 1.
+
+    Args:
+        painter: Its decoder is changed.
+        latents: (n, 8, 32, 32), on its device.
+        tokens: (n, 50, 384).
+        spread: Standard deviation of the colours, 0..1, around a middle grey.
+    """
+    decoder: Any = painter.decoder
+    last = decoder.decoder.conv_out if painter.is_vae else decoder.layers[-1]
+    with torch.inference_mode():
+        painted: Any = painter.unet(latents, painter.timestep, tokens, return_dict=False)[0]
+        picture = decoder.decode(painted / LATENT_SCALE, return_dict=False)[0] if painter.is_vae else decoder(painted)
+    # TAESD's last layer means 0..1, the autoencoder's -1..1
+    own = picture if painter.is_vae else picture / 2 + 0.5
+    gain = (2 * spread if painter.is_vae else spread) / float(own.std())
+    last.weight.data *= gain
+    last.bias.data = (last.bias.data - float(own.mean())) * gain + (0.0 if painter.is_vae else 0.5)
+
+
 def write_folder(
-    folder: Path, *, narrow: bool = True, version: int = 0, parser: bool = True, taesd: bool = True
+    folder: Path,
+    *,
+    narrow: bool = True,
+    version: int = 0,
+    parser: bool = True,
+    taesd: bool = True,
+    spread: float | None = None,
 ) -> Path:
     """The public layout.
 
@@ -78,6 +106,7 @@ def write_folder(
         version: 0 for the painter of version 1.5, 1 for that of 1.0.
         parser: Whether the face parser is there.
         taesd: Whether the small decoder is there.
+        spread: Makes its pictures pale (`make_pale`); None: they are what the formula gives.
     """
     unet, vae, tiny, whisper, face = (
         (NARROW_UNET, NARROW_VAE, NARROW_TAESD, NARROW_WHISPER, NARROW_PARSER)
@@ -85,7 +114,12 @@ def write_folder(
         else (UNET, VAE, TAESD, WHISPER, PARSER)
     )
     weights, config = UNETS[version]
-    _write(folder / weights, filled_library("UNet2DConditionModel", unet).state_dict())
+    painter, small = filled_library("UNet2DConditionModel", unet), filled_library("AutoencoderTiny", tiny)
+    if spread is not None:
+        draw = torch.Generator().manual_seed(0)
+        latents, tokens = torch.randn(1, 8, 32, 32, generator=draw), torch.randn(1, 50, 384, generator=draw)
+        make_pale(Painter(painter, cast("Any", small).decoder), latents, tokens, spread)
+    _write(folder / weights, painter.state_dict())
     _write_config(folder / config, {"_class_name": "UNet2DConditionModel", **unet})
     _write(
         folder / "sd-vae/diffusion_pytorch_model.bin",
@@ -96,7 +130,7 @@ def write_folder(
     _write(folder / "whisper/pytorch_model.bin", encoder | {"model.decoder.layer_norm.weight": torch.ones(384)})
     _write_config(folder / "whisper/config.json", whisper)
     if taesd:
-        _write(folder / "taesd/taesd_decoder.pth", original_taesd(filled_library("AutoencoderTiny", tiny).state_dict()))
+        _write(folder / "taesd/taesd_decoder.pth", original_taesd(small.state_dict()))
         _write_config(folder / "taesd/config.json", tiny)
     if parser:
         _write(folder / PARSER_FILE, _filled(build(f"{FAMILY}/face_parser", **face)).state_dict())

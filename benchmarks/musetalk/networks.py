@@ -9,10 +9,10 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from benchmarks.musetalk.checkpoint_folder import filled_library, filled_whisper
+from benchmarks.musetalk.checkpoint_folder import filled_library, filled_whisper, make_pale
 from engines.musetalk.config_files import TAESD, UNET, VAE, WHISPER
 from engines.musetalk.fast.painter import FastPainter
-from engines.musetalk.painter import LATENT_SCALE, Painter
+from engines.musetalk.painter import Painter
 from engines.musetalk.painter_runtime import buckets_up_to, compiled_runtime
 from engines.musetalk.shapes import LATENT_CHANNELS, LATENT_SIDE, TOKEN_DIM, TOKENS
 from engines.musetalk.speech import SpeechEncoder
@@ -23,6 +23,8 @@ UNET_FLOP: Final = 178e9
 TAESD_FLOP: Final = 35e9
 VAE_FLOP: Final = 622e9
 """Operations a frame, 2 per multiply-add (facts: counted on the public configurations)."""
+SPREAD: Final = 0.25
+"""Standard deviation of the colours that are compared: few are cut at 0 or 1."""
 FLOP_PER_S: Final = 7.9e14
 """Measured rate of a large 16-bit matrix product on the H200."""
 
@@ -43,14 +45,14 @@ class Networks:
         unet: Any = filled_library("UNet2DConditionModel", UNET)
         taesd: Any = filled_library("AutoencoderTiny", TAESD)
         made = Painter(unet, taesd.decoder).to(self.device)
-        _make_pale(made, *self.inputs(4, 0))
+        make_pale(made, *self.inputs(4, 0), SPREAD)
         return made
 
     @cached_property
     def quality(self) -> Painter:
         """The same UNet before the autoencoder's decoder, float32 on the device."""
         made = Painter(self.painter.unet, filled_library("AutoencoderKL", VAE)).to(self.device)
-        _make_pale(made, *self.inputs(1, 0))
+        make_pale(made, *self.inputs(1, 0), SPREAD)
         return made
 
     @cached_property
@@ -95,17 +97,3 @@ class Networks:
         latents = torch.randn(count, LATENT_CHANNELS, LATENT_SIDE, LATENT_SIDE, generator=generator) * scale
         tokens = torch.randn(count, TOKENS, TOKEN_DIM, generator=generator) * scale
         return latents.to(self.device), tokens.to(self.device)
-
-
-def _make_pale(painter: Painter, latents: Tensor, tokens: Tensor) -> None:
-    """Scale the decoder's last layer so that its pictures are what screens show: under the formula nearly all is cut at 0 or 1."""
-    decoder: Any = painter.decoder
-    last = decoder.decoder.conv_out if painter.is_vae else decoder.layers[-1]
-    with torch.inference_mode():
-        painted: Any = painter.unet(latents, painter.timestep, tokens, return_dict=False)[0]
-        picture = decoder.decode(painted / LATENT_SCALE, return_dict=False)[0] if painter.is_vae else decoder(painted)
-    # TAESD's last layer means 0..1, the autoencoder's -1..1
-    own = picture if painter.is_vae else picture / 2 + 0.5
-    gain = (0.5 if painter.is_vae else 0.25) / float(own.std())
-    last.weight.data *= gain
-    last.bias.data = (last.bias.data - float(own.mean())) * gain + (0.0 if painter.is_vae else 0.5)

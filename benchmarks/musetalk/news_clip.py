@@ -57,13 +57,17 @@ class RandomLatents:
         return torch.randn(len(face), 8, 32, 32, generator=torch.Generator().manual_seed(int(face.sum()) % 2**31))
 
 
-def moving_avatar(frames: int = 50) -> tuple[Avatar, list[U8]]:
+def moving_avatar(
+    frames: int = 50, version: str = VERSION, size: tuple[int, int] = (1080, 1920)
+) -> tuple[Avatar, list[U8]]:
     """The drawn presenter, swaying, before a wall that changes: all of the picture moves. Also its canvases, RGB.
 
     Args:
         frames: Length of the clip.
+        version: Weights that the latents stand for.
+        size: Width and height.
     """
-    drawing = draw_presenter(1080, 1920)
+    drawing = draw_presenter(*size)
     shifts = [round(6 * np.sin(2 * np.pi * i / frames)) for i in range(frames)]
     canvases = []
     for i, shift in enumerate(shifts):
@@ -71,5 +75,5 @@ def moving_avatar(frames: int = 50) -> tuple[Avatar, list[U8]]:
         canvas[:24] = canvas[-24:] = 20 + 4 * i  # the first and last lines move too, so the whole picture does
         canvases.append(np.ascontiguousarray(canvas))
     meshes = [(drawing.landmarks + np.array([shift, 0, 0], np.float32)).astype(np.float32) for shift in shifts]
-    models = SourceModels(RandomLatents(), MeshLabels(), VERSION)
+    models = SourceModels(RandomLatents(), MeshLabels(), version)
     return make_avatar(lambda: iter(canvases), meshes, models, "news"), canvases

@@ -1,0 +1,233 @@
+"""27 s of speech over HTTP: `python -m benchmarks.musetalk.http_file`; rows `http_27s_*` of `results/h200/musetalk.json`.
+
+Starts `serve_config.yaml` with the family on a cluster of its own, with weights of the formula and a clip of 1080x1920 of which
+everything moves, posts the speech to `POST /generate`, and takes the time to the last byte, once per encoder; after the first
+encoder only session hosts are replaced. The bound of each row is the encoder alone: the file's own pictures, decoded before, are
+written again by the same writer in this process. `--small` is a dry run with narrow networks without a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import av
+import httpx
+import numpy as np
+import torch
+
+from benchmarks.core.record import BenchmarkRecord, format_table, make_record, write_records
+from benchmarks.core.run_info import RunInfo, describe_run
+from benchmarks.graph import gpu_service as graph
+from benchmarks.graph.run import Job, run_job, wav_16
+from benchmarks.musetalk.checkpoint_folder import write_folder
+from benchmarks.musetalk.news_clip import FRAMES, moving_avatar, news_speech
+from benchmarks.musetalk.run import OUT, SUITE
+from engines.musetalk.version import latents_version
+from kernels.errors import LiveAnchorError
+from pipeline.avatars.store import AvatarStore
+from pipeline.config import EncoderSettings
+from pipeline.media.encoder import VideoFormat
+from pipeline.media.encoder_nvenc import probe_nvenc
+from pipeline.media.mp4 import MemoryMp4Writer
+from pipeline.types import SAMPLES_PER_FRAME, Nv12Canvas
+
+COMMAND: Final = "python -m benchmarks.musetalk.http_file"
+FAMILY: Final = "musetalk"
+PUBLISHED_S: Final = 1.911
+SPREAD: Final = 0.06
+"""Standard deviation of the painted colours: a face's; under the formula alone they are noise that no encoder is made for."""
+SIZE: Final = (1080, 1920)
+SMALL: Final = (360, 640)
+THREADS: Final = 12
+CREDITS: Final = 16
+RUNS: Final = 4
+HOSTS_BACK_S: Final = 120.0
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An encoder.
+
+    Attributes:
+        case: Name of its row, without the unit.
+        encoder: Settings of the group `encoder`.
+        published: Whether the published time is of this encoder.
+    """
+
+    case: str
+    encoder: dict[str, Any]
+    published: bool = False
+
+
+def variants() -> list[Variant]:
+    """The encoders that can be measured on this machine."""
+    x264 = {"prefer": "x264", "threads": min(THREADS, os.cpu_count() or 1), "file_lookahead_frames": 0}
+    found = [
+        Variant("http_27s", {**x264, "file_preset": "ultrafast", "file_crf": 23}, published=True),
+        Variant("http_27s_crf18", {**x264, "file_preset": "ultrafast", "file_crf": 18}),
+        Variant("http_27s_veryfast_crf20", {**x264, "file_preset": "veryfast", "file_crf": 20}),
+    ]
+    problem = probe_nvenc()
+    if problem is None:
+        return [*found, Variant("http_27s_nvenc", {"prefer": "nvenc", "nvenc_file_qp": 23})]
+    print(f"no row for NVENC: {problem}", flush=True)
+    return found
+
+
+def document_of(weights: Path, port: int, gpus: float, encoder: dict[str, Any]) -> dict[str, Any]:
+    """`serve_config.yaml` for one file at a time: an encoder with many threads, and as many chunks in work as fill the renderer."""
+    document = graph.shipped_document(FAMILY, weights, port, gpus)
+    arguments = document["applications"][0]["args"]
+    arguments["encoder"] = encoder
+    arguments["session"] = {**arguments.get("session", {}), "credits": CREDITS}
+    for one in document["applications"][0]["deployments"]:
+        one["autoscaling_config"]["max_replicas"] = one["autoscaling_config"]["min_replicas"]
+        if one["name"] == "SessionHost":
+            one["graceful_shutdown_timeout_s"] = 5
+    return document
+
+
+class Measured:
+    """The service, and what is asked of it.
+
+    Args:
+        run: Machine, commit and day.
+        service: The running application.
+        weights: Checkpoint folder.
+        avatar_id: The clip.
+        frames: Pictures of the file.
+        runs: How often it is made per encoder, after once that is not counted.
+    """
+
+    def __init__(
+        self, run: RunInfo, service: graph.Service, weights: Path, avatar_id: str, frames: int, runs: int
+    ) -> None:
+        self._run, self._service, self._weights = run, service, weights
+        self._avatar_id, self._frames, self._runs = avatar_id, frames, runs
+        self._wav = wav_16(news_speech()[: frames * SAMPLES_PER_FRAME])
+
+    def rows(self, variant: Variant) -> Iterator[BenchmarkRecord]:
+        """Time and size of one encoder's files."""
+        jobs = [self._job() for _ in range(1 + self._runs)][1:]
+        print(f"{variant.case}: {', '.join(f'{job.seconds:.3f}' for job in jobs)} s", flush=True)
+        alone = encoder_alone_s(jobs[-1].data, variant.encoder, self._frames)
+        yield self._row(
+            f"{variant.case}_s",
+            "s",
+            [job.seconds for job in jobs],
+            floor_value=alone,
+            baseline="published, another GPU" if variant.published else None,
+            baseline_value=PUBLISHED_S if variant.published else None,
+        )
+        yield self._row(f"{variant.case}_mb", "MB", [jobs[-1].size_bytes / 1e6])
+
+    def switch(self, variant: Variant) -> None:
+        """Give the service another encoder; returns when a new host serves and the old one is gone."""
+        from serve_app.cluster.own import submit, wait_until_running
+
+        cluster, before = self._service.cluster, host_pids()
+        port = int(self._service.url.rpartition(":")[2])
+        submit(cluster, document_of(self._weights, port, cluster.gpus, variant.encoder))
+        graph.wait_until(lambda: bool(host_pids()) and not host_pids() & before, HOSTS_BACK_S)
+        wait_until_running(cluster, HOSTS_BACK_S)
+
+    def _job(self) -> Job:
+        return run_job(self._service.url, self._wav, keep=True, avatar_id=self._avatar_id)
+
+    def _row(self, case: str, unit: str, samples: list[float], **more: Any) -> BenchmarkRecord:
+        return make_record(
+            self._run, suite=SUITE, case=case, unit=unit, samples=samples, higher_is_better=False, **more
+        )
+
+
+def host_pids() -> set[int]:
+    """Processes of the session hosts."""
+    from benchmarks.live.rig import replica_pids
+
+    return set(replica_pids("SessionHost"))
+
+
+def encoder_alone_s(data: bytes, encoder: dict[str, Any], frames: int) -> float:
+    """Seconds that the encoder itself takes for a file's pictures; checks that all of them are there.
+
+    Raises:
+        LiveAnchorError: The file has another number of pictures.
+    """
+    with av.open(io.BytesIO(data), "r") as container:
+        decoded = [np.asarray(frame.to_ndarray(format="nv12"), np.uint8) for frame in container.decode(video=0)]
+    if len(decoded) != frames:
+        raise LiveAnchorError(f"the file has {len(decoded)} pictures, not {frames}")
+    height, width = decoded[0].shape[0] * 2 // 3, decoded[0].shape[1]
+    settings = EncoderSettings.model_validate(encoder)
+    with MemoryMp4Writer(VideoFormat(width, height, 25), None, settings, frames=frames) as writer:
+        began = time.perf_counter()
+        for picture in decoded:
+            writer.write(Nv12Canvas(picture[:height], picture[height:]))
+        writer.finish()
+        return time.perf_counter() - began
+
+
+def measure(run: RunInfo, home: Path, weights: Path, out: Path, *, small: bool) -> None:
+    """All encoders, one after the other; rows are written as they come."""
+    from serve_app.cluster.own import private
+
+    made, _ = moving_avatar(8 if small else 50, latents_version(weights), SMALL if small else SIZE)
+    avatar = AvatarStore(home / "avatars").put(made)
+    frames, runs = (20, 1) if small else (FRAMES, RUNS)
+    first, *others = variants()
+
+    with private() as cluster:
+
+        def make(port: int) -> dict[str, Any]:
+            return document_of(weights, port, cluster.gpus, first.encoder)
+
+        with graph.service(cluster, FAMILY, weights, make=make) as service:
+            print(f"ready after {service.ready_s:.1f} s", flush=True)
+            measured = Measured(run, service, weights, avatar.avatar_id, frames, runs)
+            for variant in (first, *others):
+                if variant is not first:
+                    measured.switch(variant)
+                rows = list(measured.rows(variant))
+                write_records(out, rows)
+                print(format_table(rows), flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and publish; 0 done, 1 where something failed, 2 bad usage."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--weights", type=Path, help="checkpoints; written there where the folder is not there yet")
+    parser.add_argument("--small", action="store_true", help="a dry run; not for publishing")
+    parser.add_argument("--commit", help="what is measured, where the tree came without its history")
+    chosen = parser.parse_args(arguments)
+    cuda = torch.cuda.is_available()
+    if chosen.out.resolve() == OUT.resolve() and (chosen.small or not cuda):
+        parser.error("a small run or one on a CPU is not for publishing: name another --out")
+    run = describe_run(COMMAND, device="cuda:0" if cuda else "cpu", commit=chosen.commit)
+    with TemporaryDirectory(prefix="la-http-") as folder:
+        home = Path(folder)
+        os.environ["LIVEANCHOR_HOME"] = folder
+        weights = chosen.weights or home / "checkpoints"
+        if not weights.exists():
+            began = time.perf_counter()
+            write_folder(weights, narrow=chosen.small, parser=False, spread=SPREAD)
+            print(f"weights written in {time.perf_counter() - began:.1f} s", flush=True)
+        try:
+            measure(run, home, weights, chosen.out, small=chosen.small)
+        except (LiveAnchorError, httpx.HTTPError, RuntimeError, OSError) as error:
+            print(f"NOT MEASURED: {type(error).__name__}: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
