@@ -86,6 +86,12 @@ class SessionSettings(Settings):
     )
     cadence: Literal[1, 2] = Field(1, description="2 evaluates every second motion frame and fills in by SLERP.")
     credits: int = Field(3, ge=1, le=16, description="Chunks of one session that may be in work at the same time.")
+    file_credits: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="The same of one file; null: as for sessions. More of them make a lone file ready sooner.",
+    )
     colour: Literal["bt709", "bt601"] = Field(
         "bt709", description="Matrix of the NV12 picture; the stream is tagged with it."
     )

@@ -99,12 +99,12 @@ async def run_session(
     Raises:
         InvalidInputError: The settings ask for a cadence that the family cannot do.
 
-    Up to `settings.credits` render calls are in flight; leaving the generator early cancels them.
+    Up to `settings.file_credits` render calls are in flight; leaving the generator early cancels them.
     """
     if settings.cadence == 2 and not stages.info.doubles_in_motion_space:
         detail = f"the family {stages.info.family} cannot fill in frames in motion space"
         raise InvalidInputError("cadence", "2", "1", detail)
-    drawer = ChunkDrawer(stages, avatar_id, settings)
+    drawer, most = ChunkDrawer(stages, avatar_id, settings), settings.file_credits or settings.credits
     last_frame, last_batch = -1, None
     in_flight: deque[asyncio.Task[Nv12RectBatch]] = deque()
     hops = motion or SpeechMotion(stages, settings.silence, seed, behaviour=behaviour).run(source)
@@ -123,7 +123,7 @@ async def run_session(
                 own = _part(chunk, 0, len(chunk.motion) - int(has_following))
                 last_frame = own.first_frame + len(own.motion) - 1
                 in_flight.append(drawer.draw(own, chunk.motion[-1] if has_following else None))
-                while len(in_flight) >= settings.credits:
+                while len(in_flight) >= most:
                     yield (last_batch := await in_flight.popleft())
         while in_flight:
             yield (last_batch := await in_flight.popleft())

@@ -145,10 +145,12 @@ def test_a_session_draws_every_frame_in_order(fps: int, frames: int) -> None:
     assert all((r.following is None) == (fps == 25 or r is stages.requests[-1]) for r in stages.requests)
 
 
-def test_no_more_work_in_flight_than_credits() -> None:
+@pytest.mark.parametrize(("credits", "for_files", "most"), [(2, None, 2), (2, 6, 6)])
+def test_no_more_work_in_flight_than_credits(credits: int, for_files: int | None, most: int) -> None:
     async def run() -> int:
-        stages = FakeStages(render_gate=asyncio.Event(), announce_at=2)
-        task = asyncio.create_task(consume(SessionSettings(credits=2), stages, 16_000 * 10))
+        stages = FakeStages(render_gate=asyncio.Event(), announce_at=most)
+        settings = SessionSettings(credits=credits, file_credits=for_files)
+        task = asyncio.create_task(consume(settings, stages, 16_000 * 10))
         await stages.announced.wait()
         for _ in range(50):
             await asyncio.sleep(0)
@@ -157,7 +159,7 @@ def test_no_more_work_in_flight_than_credits() -> None:
         await task
         return stages.peak
 
-    assert asyncio.run(run()) == 2
+    assert asyncio.run(run()) == most
 
 
 def test_leaving_early_cancels_what_is_in_flight() -> None:
