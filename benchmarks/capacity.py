@@ -27,7 +27,16 @@ import torch
 from benchmarks.core.record import BenchmarkRecord, format_table, read_records, write_records
 from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.graph import gpu_service as graph
-from benchmarks.graph.capacity_cases import SUITE, Case, Measured, Plan, plan_of
+from benchmarks.graph.capacity_cases import (
+    COUNT_S,
+    SESSIONS_PER_HOST,
+    SETTLE_S,
+    SUITE,
+    Case,
+    Measured,
+    Plan,
+    plan_of,
+)
 from benchmarks.graph.gpu_weights import write_checkpoints
 from benchmarks.graph.run import speech, wav_16
 from benchmarks.musetalk.checkpoint_folder import write_folder
@@ -40,7 +49,6 @@ CASES: Final = (
     *("ready", "files", "sessions", "overload", "first_frame", "first_frame_beside", "sessions50"),
     *("stage_kills", "host_kills"),
 )
-SESSIONS_PER_HOST: Final = 6
 WEIGHTS: Final[dict[str, Callable[[Path, bool], Path]]] = {
     "ditto": lambda folder, small: write_checkpoints(folder, small=small),
     "musetalk": lambda folder, small: write_folder(folder, narrow=small, parser=False, spread=SPREAD),
@@ -162,8 +170,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES))
     parser.add_argument("--counts", nargs="*", type=int, default=[], help="numbers of sessions to try, ascending")
     parser.add_argument("--not-alone", action="store_true", help="leave out one session alone, and with it the bound")
-    parser.add_argument("--settle-s", type=float, default=60.0, help="before sessions count")
-    parser.add_argument("--count-s", type=float, default=20.0, help="for which they are counted")
+    parser.add_argument("--settle-s", type=float, default=SETTLE_S, help="before sessions count")
+    parser.add_argument("--count-s", type=float, default=COUNT_S, help="for which they are counted")
     parser.add_argument("--kills", type=int, default=5, help="of each kind of process")
     parser.add_argument("--again", action="store_true", help="measure cases that have a row of this commit again")
     parser.add_argument("--small", action="store_true", help="a dry run without a GPU; not for publishing")
@@ -172,7 +180,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
     chosen = parser.parse_args(arguments)
     cuda = torch.cuda.is_available()
-    if chosen.out.resolve() == DEFAULT_OUT.resolve() and (chosen.small or not cuda or chosen.settle_s < 60):
+    if chosen.out.resolve() == DEFAULT_OUT.resolve() and (chosen.small or not cuda or chosen.settle_s < SETTLE_S):
         parser.error(
             "a small run, one on a CPU or one that settles for less than 60 s is not for publishing: name another --out"
         )

@@ -21,6 +21,9 @@ from pipeline.families import find_family
 
 SUITE: Final = "capacity"
 JOB_S: Final = 10.0
+SESSIONS_PER_HOST: Final = 6
+SETTLE_S: Final = 60.0
+COUNT_S: Final = 20.0
 BESIDE: Final = 8
 """Speaking sessions beside which first pictures are looked at."""
 Measured = dict[str, Any]

@@ -1,9 +1,10 @@
 """27 s of speech over HTTP: `python -m benchmarks.musetalk.http_file`; rows `http_27s_*` of `results/h200/musetalk.json`.
 
 Starts `serve_config.yaml` with the family on a cluster of its own, with weights of the formula and a clip of 1080x1920 of which
-everything moves, posts the speech to `POST /generate`, and takes the time to the last byte, once per encoder; after the first
-encoder only session hosts are replaced. The bound of each row is the encoder alone: the file's own pictures, decoded before, are
-written again by the same writer in this process. `--small` is a dry run with narrow networks without a GPU.
+everything moves, posts the speech to `POST /generate`, and takes the time to the last byte, once per encoder, for each of which Ray
+Serve replaces the replicas. The bound of each row is the encoder alone: the file's own pictures, decoded before, are written again
+by the same writer in this process. `--sessions N` tries so many live sessions between the first encoder and the second, as
+`benchmarks.capacity` does, into its results file. `--small` is a dry run with narrow networks without a GPU.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -25,9 +26,10 @@ import numpy as np
 import torch
 
 from benchmarks.core.record import BenchmarkRecord, format_table, make_record, write_records
-from benchmarks.core.run_info import RunInfo, describe_run
+from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.graph import gpu_service as graph
-from benchmarks.graph.run import Job, run_job, wav_16
+from benchmarks.graph.capacity_cases import COUNT_S, SESSIONS_PER_HOST, SETTLE_S, Case, plan_of
+from benchmarks.graph.run import Job, run_job, speech, wav_16
 from benchmarks.musetalk.checkpoint_folder import write_folder
 from benchmarks.musetalk.news_clip import FRAMES, moving_avatar, news_speech
 from benchmarks.musetalk.run import OUT, SUITE
@@ -35,6 +37,7 @@ from engines.musetalk.version import latents_version
 from kernels.errors import LiveAnchorError
 from pipeline.avatars.store import AvatarStore
 from pipeline.config import EncoderSettings
+from pipeline.families import find_family
 from pipeline.media.encoder import VideoFormat
 from pipeline.media.encoder_nvenc import probe_nvenc
 from pipeline.media.mp4 import MemoryMp4Writer
@@ -49,8 +52,9 @@ SIZE: Final = (1080, 1920)
 SMALL: Final = (360, 640)
 THREADS: Final = 12
 CREDITS: Final = 16
-RUNS: Final = 4
-HOSTS_BACK_S: Final = 120.0
+RUNS: Final = 3
+CLIP_FRAMES: Final = 25
+REPLACED_S: Final = 240.0
 
 
 @dataclass(frozen=True)
@@ -83,16 +87,17 @@ def variants() -> list[Variant]:
     return found
 
 
-def document_of(weights: Path, port: int, gpus: float, encoder: dict[str, Any]) -> dict[str, Any]:
+def document_of(weights: Path, port: int, gpus: float, encoder: dict[str, Any], hosts: int = 1) -> dict[str, Any]:
     """`serve_config.yaml` for one file at a time: an encoder with many threads, and as many chunks in work as fill the renderer."""
     document = graph.shipped_document(FAMILY, weights, port, gpus)
     arguments = document["applications"][0]["args"]
     arguments["encoder"] = encoder
-    arguments["session"] = {**arguments.get("session", {}), "credits": CREDITS}
+    arguments["session"] = {**arguments.get("session", {}), "file_credits": CREDITS}
     for one in document["applications"][0]["deployments"]:
-        one["autoscaling_config"]["max_replicas"] = one["autoscaling_config"]["min_replicas"]
         if one["name"] == "SessionHost":
+            one["autoscaling_config"]["min_replicas"] = hosts
             one["graceful_shutdown_timeout_s"] = 5
+        one["autoscaling_config"]["max_replicas"] = one["autoscaling_config"]["min_replicas"]
     return document
 
 
@@ -102,16 +107,13 @@ class Measured:
     Args:
         run: Machine, commit and day.
         service: The running application.
-        weights: Checkpoint folder.
         avatar_id: The clip.
         frames: Pictures of the file.
         runs: How often it is made per encoder, after once that is not counted.
     """
 
-    def __init__(
-        self, run: RunInfo, service: graph.Service, weights: Path, avatar_id: str, frames: int, runs: int
-    ) -> None:
-        self._run, self._service, self._weights = run, service, weights
+    def __init__(self, run: RunInfo, service: graph.Service, avatar_id: str, frames: int, runs: int) -> None:
+        self._run, self._service = run, service
         self._avatar_id, self._frames, self._runs = avatar_id, frames, runs
         self._wav = wav_16(news_speech()[: frames * SAMPLES_PER_FRAME])
 
@@ -130,15 +132,15 @@ class Measured:
         )
         yield self._row(f"{variant.case}_mb", "MB", [jobs[-1].size_bytes / 1e6])
 
-    def switch(self, variant: Variant) -> None:
-        """Give the service another encoder; returns when a new host serves and the old one is gone."""
+    def switch(self, document: dict[str, Any]) -> None:
+        """Give the service another document; returns when its hosts are new and it is ready."""
         from serve_app.cluster.own import submit, wait_until_running
 
         cluster, before = self._service.cluster, host_pids()
-        port = int(self._service.url.rpartition(":")[2])
-        submit(cluster, document_of(self._weights, port, cluster.gpus, variant.encoder))
-        graph.wait_until(lambda: bool(host_pids()) and not host_pids() & before, HOSTS_BACK_S)
-        wait_until_running(cluster, HOSTS_BACK_S)
+        submit(cluster, document)
+        graph.wait_until(lambda: bool(host_pids()) and not host_pids() & before, REPLACED_S)
+        wait_until_running(cluster, REPLACED_S)
+        graph.wait_until(lambda: httpx.get(f"{self._service.url}/readyz", timeout=30).is_success, REPLACED_S)
 
     def _job(self) -> Job:
         return run_job(self._service.url, self._wav, keep=True, avatar_id=self._avatar_id)
@@ -176,29 +178,48 @@ def encoder_alone_s(data: bytes, encoder: dict[str, Any], frames: int) -> float:
         return time.perf_counter() - began
 
 
-def measure(run: RunInfo, home: Path, weights: Path, out: Path, *, small: bool) -> None:
-    """All encoders, one after the other; rows are written as they come."""
+def live_rows(run: RunInfo, url: str, folder: Path, count: int, *, small: bool) -> list[BenchmarkRecord]:
+    """Whether so many live sessions are carried, as `benchmarks.capacity` finds out."""
+    settle, counted = (2.0, 4.0) if small else (SETTLE_S, COUNT_S)
+    plan = plan_of(FAMILY, 1, small=small, settle_s=settle, count_s=counted, counts=(count,), alone=False)
+    spoken = folder / "speech.wav"
+    spoken.write_bytes(wav_16(speech(settle + counted + 60.0)))
+    command = f"python -m benchmarks.capacity --gpus 1 --family {FAMILY}"
+    return Case(replace(run, command=command), plan, url, spoken, {}).sessions()
+
+
+def measure(run: RunInfo, home: Path, weights: Path, chosen: argparse.Namespace) -> None:
+    """All encoders, one after the other, and live sessions where they are asked for; rows are written as they come."""
     from serve_app.cluster.own import private
 
-    made, _ = moving_avatar(8 if small else 50, latents_version(weights), SMALL if small else SIZE)
-    avatar = AvatarStore(home / "avatars").put(made)
-    frames, runs = (20, 1) if small else (FRAMES, RUNS)
+    small = bool(chosen.small)
+    made, _ = moving_avatar(
+        CLIP_FRAMES // 3 if small else CLIP_FRAMES, latents_version(weights), SMALL if small else SIZE
+    )
+    store = AvatarStore(home / "avatars")
+    avatar = store.put(made)
+    find_family(FAMILY).avatar_maker(weights).default(store)  # here and now: else every replica reads it when it starts
+    frames, runs, hosts = (20, 1, 1) if small else (FRAMES, RUNS, max(1, -(-chosen.sessions // SESSIONS_PER_HOST)))
     first, *others = variants()
+
+    def keep(out: Path, rows: list[BenchmarkRecord]) -> None:
+        write_records(out, rows)
+        print(format_table(rows), flush=True)
 
     with private() as cluster:
 
         def make(port: int) -> dict[str, Any]:
-            return document_of(weights, port, cluster.gpus, first.encoder)
+            return document_of(weights, port, cluster.gpus, first.encoder, hosts)
 
         with graph.service(cluster, FAMILY, weights, make=make) as service:
             print(f"ready after {service.ready_s:.1f} s", flush=True)
-            measured = Measured(run, service, weights, avatar.avatar_id, frames, runs)
-            for variant in (first, *others):
-                if variant is not first:
-                    measured.switch(variant)
-                rows = list(measured.rows(variant))
-                write_records(out, rows)
-                print(format_table(rows), flush=True)
+            measured, port = Measured(run, service, avatar.avatar_id, frames, runs), int(service.url.rpartition(":")[2])
+            keep(chosen.out, list(measured.rows(first)))
+            if chosen.sessions:
+                keep(chosen.sessions_out, live_rows(run, service.url, home, chosen.sessions, small=small))
+            for variant in others:
+                measured.switch(document_of(weights, port, cluster.gpus, variant.encoder))
+                keep(chosen.out, list(measured.rows(variant)))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -206,12 +227,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--weights", type=Path, help="checkpoints; written there where the folder is not there yet")
+    parser.add_argument("--sessions", type=int, default=0, help="live sessions to try; 0: none")
+    parser.add_argument("--sessions-out", type=Path, default=RESULTS_DIR / "h200" / "capacity.json")
     parser.add_argument("--small", action="store_true", help="a dry run; not for publishing")
     parser.add_argument("--commit", help="what is measured, where the tree came without its history")
     chosen = parser.parse_args(arguments)
     cuda = torch.cuda.is_available()
-    if chosen.out.resolve() == OUT.resolve() and (chosen.small or not cuda):
-        parser.error("a small run or one on a CPU is not for publishing: name another --out")
+    published = chosen.out.resolve() == OUT.resolve() or (
+        chosen.sessions and chosen.sessions_out.resolve().parent == OUT.resolve().parent
+    )
+    if published and (chosen.small or not cuda):
+        parser.error("a small run or one on a CPU is not for publishing: name another --out, and --sessions-out")
     run = describe_run(COMMAND, device="cuda:0" if cuda else "cpu", commit=chosen.commit)
     with TemporaryDirectory(prefix="la-http-") as folder:
         home = Path(folder)
@@ -222,7 +248,7 @@ def main(arguments: list[str] | None = None) -> int:
             write_folder(weights, narrow=chosen.small, parser=False, spread=SPREAD)
             print(f"weights written in {time.perf_counter() - began:.1f} s", flush=True)
         try:
-            measure(run, home, weights, chosen.out, small=chosen.small)
+            measure(run, home, weights, chosen)
         except (LiveAnchorError, httpx.HTTPError, RuntimeError, OSError) as error:
             print(f"NOT MEASURED: {type(error).__name__}: {error}", file=sys.stderr)
             return 1

@@ -37,10 +37,14 @@ def test_the_document_is_one_that_the_service_takes(monkeypatch: pytest.MonkeyPa
     kinds = http_file.variants()
     assert [one.case for one in kinds] == ["http_27s", "http_27s_crf18", "http_27s_veryfast_crf20"]
     for kind in kinds:
-        document = http_file.document_of(Path("/weights"), 8000, 1.0, kind.encoder)
+        document = http_file.document_of(Path("/weights"), 8000, 1.0, kind.encoder, hosts=4)
+        replicas = {one["name"]: one["autoscaling_config"] for one in document["applications"][0]["deployments"]}
+        assert [replicas[name]["max_replicas"] for name in ("SessionHost", "Renderer")] == [4, 1]
         arguments = document["applications"][0]["args"]
         config = AppConfig.model_validate(arguments)
-        assert config.session.credits == 16 and config.encoder.prefer == "x264" and config.models.family == "musetalk"
+        assert (
+            config.session.file_credits == 16 and config.encoder.prefer == "x264" and config.models.family == "musetalk"
+        )
     assert [kind.encoder["file_crf"] for kind in kinds] == [23, 18, 20]
 
 
