@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -61,6 +62,14 @@ def map_tensors(path: Path) -> dict[str, NDArray[np.generic]]:
         for name, entry in _header(data[_LENGTH_BYTES : _LENGTH_BYTES + length].tobytes()).items()
         if name != _METADATA_KEY
     }
+
+
+def held_bytes(array: NDArray[np.generic]) -> int:
+    """Bytes of memory that an array holds: none where it is a view of a mapped file, which the system takes back as it likes."""
+    base: object = array
+    while isinstance(base, np.ndarray) and base.base is not None:
+        base = base.base
+    return 0 if isinstance(base, mmap.mmap) else array.nbytes
 
 
 def _header(text: bytes) -> Mapping[str, Any]:

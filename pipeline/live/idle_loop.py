@@ -10,6 +10,7 @@ import numpy as np
 
 from kernels.arrays import F32
 from kernels.nv12.from_rgb import rgb_to_nv12
+from pipeline.avatars.tensor_file import held_bytes
 from pipeline.bounded_cache import BoundedCache
 from pipeline.config import SessionSettings
 from pipeline.live.grid import MediaGrid
@@ -42,8 +43,9 @@ class LoopPictures:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all planes."""
-        return sum(rect.y_plane.nbytes + rect.uv_plane.nbytes for rect in (*self.loop, *self.entry))
+        """Bytes of all planes that lie in memory; a clip's own pictures lie in its bundle, which is mapped."""
+        shown = [one for rect in (*self.loop, *self.entry) for one in (rect, rect.over) if one is not None]
+        return sum(held_bytes(one.y_plane) + held_bytes(one.uv_plane) for one in shown)
 
 
 @dataclass

@@ -19,6 +19,8 @@ from pipeline.avatars.bundle import check_avatar, load_bundle
 from pipeline.avatars.portrait_errors import PortraitError
 from pipeline.avatars.stale import StaleAvatarError
 from pipeline.avatars.store import AvatarStore
+from pipeline.avatars.tensor_file import held_bytes
+from pipeline.live.idle_loop import LoopPictures
 from pipeline.musetalk.avatar_tensors import unpack
 from pipeline.musetalk.blend import blend
 from pipeline.musetalk.blend_mask import blend_mask, talking_region
@@ -71,6 +73,20 @@ def test_a_bundle_is_read_again_as_it_was_written_and_without_a_copy(tmp_path: P
     for name, array in unpack(avatar).pack().items():
         np.testing.assert_array_equal(mapped.pack()[name], array)
     assert mapped.y_planes is not None and not mapped.y_planes.flags.owndata and not mapped.y_planes.flags.writeable
+    own = MuseTalkOwnPictures(avatar, mapped, "bt709")
+    assert [held_bytes(plane) for plane in own.planes(1)] == [0, 0] and own.size_bytes == 0
+    assert held_bytes(mapped.y_planes.copy()[1:]) == mapped.y_planes[1:].nbytes > 0
+
+
+def test_a_clip_s_idle_loop_holds_no_pictures_of_its_own(tmp_path: Path) -> None:
+    stored = AvatarStore(tmp_path).put(clip_avatar())
+    batch = renderer_of(load_bundle(tmp_path / stored.avatar_id)).render(ask(stored, silent_rows(5)))
+    pictures = LoopPictures(tuple(batch.kept().frame(i) for i in range(5)), ())
+    assert pictures.size_bytes == 0
+    spoken_one = renderer_of(load_bundle(tmp_path / stored.avatar_id)).render(ask(stored, spoken(1))).frame(0)
+    assert spoken_one.over is not None
+    held = spoken_one.over.y_plane.nbytes + spoken_one.over.uv_plane.nbytes
+    assert LoopPictures((spoken_one,), ()).size_bytes == held > 0
 
 
 def test_the_same_clip_is_the_same_avatar() -> None:
