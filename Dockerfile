@@ -37,7 +37,8 @@ ENV PATH=/opt/venv/bin:$PATH \
     LIVEANCHOR_FACE_DIR=/opt/liveanchor/weights/face \
     RAY_AUTH_MODE=disabled \
     RAY_USAGE_STATS_ENABLED=0 \
-    RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=serve_app.http.proxy_sockets:bounded_sockets
+    RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=serve_app.http.proxy_sockets:bounded_sockets \
+    RAY_worker_niceness=0
 WORKDIR /data/liveanchor
 
 # Other people's packages: this layer changes with pyproject.toml and constraints.txt alone.

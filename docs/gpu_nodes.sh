@@ -12,6 +12,7 @@ fi
 [ "${#gpus[@]}" -gt 0 ] || { echo "no GPU named and none found" >&2; exit 2; }
 
 export RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=${RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH:-serve_app.http.proxy_sockets:bounded_sockets} # docs/security.md
+export RAY_worker_niceness=${RAY_worker_niceness:-0} # docs/operations.md
 cpus=$(($(nproc) / ${#gpus[@]}))
 [ "$cpus" -ge 2 ] || cpus=2
 address=${RAY_ADDRESS:-}

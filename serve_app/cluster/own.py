@@ -31,6 +31,12 @@ POLL_S = 0.25
 PROXY_CALLBACK_ENV = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
 PROXY_CALLBACK = "serve_app.http.proxy_sockets:bounded_sockets"
 """What bounds WebSockets in the proxies of a cluster that starts here."""
+NICENESS_ENV = "RAY_worker_niceness"
+NICENESS = "0"
+"""By default (15), Ray makes its workers yield to all other programs of the machine: beside busy ones, a replica does not start."""
+DASHBOARD_WAIT_ENV = "RAY_DASHBOARD_STARTUP_TIMEOUT_S"
+DASHBOARD_WAIT_S = "300"
+"""Ray gives up after 60 s, which a busy machine needs."""
 QUIET_PORTS = range(20_000, 32_000)
 """Ray's workers take 10002 to 19999, Linux gives away 32768 to 60999: a port of theirs may be gone when it is wanted."""
 
@@ -142,6 +148,8 @@ def _set_up_environment() -> None:
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault(PROXY_CALLBACK_ENV, PROXY_CALLBACK)
+    os.environ.setdefault(NICENESS_ENV, NICENESS)
+    os.environ.setdefault(DASHBOARD_WAIT_ENV, DASHBOARD_WAIT_S)  # read when Ray is imported
     os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # leftover threads of Ray Serve must not start a cluster at the end
 
 

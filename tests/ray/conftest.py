@@ -29,6 +29,7 @@ claimed GPU has no measured cost, so the number of its tokens is named."""
 # the tests have ended theirs, and Ray must never write a token into the person's home.
 os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
 os.environ["RAY_AUTH_MODE"] = "disabled"
+os.environ["RAY_DASHBOARD_STARTUP_TIMEOUT_S"] = "300"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -63,11 +64,15 @@ def environment(home: Path) -> Iterator[None]:
     patch = pytest.MonkeyPatch()
     for name in [name for name in os.environ if name.startswith("LIVEANCHOR_")] + ["RAY_ADDRESS"]:
         patch.delenv(name, raising=False)
+    from serve_app.cluster.own import NICENESS, NICENESS_ENV
+
     for name, value in {
         "LIVEANCHOR_HOME": str(home / "data"),
+        "RAY_TMPDIR": str(home),  # the address of this cluster is no one else's: neither found nor put into /tmp/ray
         "PYTHONPATH": str(ROOT),
         "OMP_NUM_THREADS": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
+        NICENESS_ENV: NICENESS,
         "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "0.5",
         "RAY_SERVE_HANDLE_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "0.5",
     }.items():
@@ -93,6 +98,7 @@ def nodes(home: Path, environment: None) -> Iterator[Any]:
             "include_dashboard": True,
             "dashboard_port": free_port(),
             "temp_dir": str(home / "ray"),
+            "include_log_monitor": False,  # nobody here reads what it would send
         },
     )
     yield cluster

@@ -24,6 +24,10 @@ def test_serve_config_runs_on_a_claimed_gpu(graph: Graph) -> None:
     wait_for("every share to be reserved on the one GPU", lambda: ray.available_resources().get("GPU", 0.0) < 1e-3)
     for stage in STAGES:
         assert len(graph.replicas(stage)) == 1
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert [os.getpriority(os.PRIO_PROCESS, pid) for name in (*STAGES, "SessionHost") for pid in graph.pids(name)] == [
+        own
+    ] * 4, "replicas yield to whatever else the machine does"
 
 
 @pytest.mark.parametrize(("fps", "chunk_frames"), [(25, 8), (50, 16)])

@@ -16,8 +16,8 @@ import pytest
 
 from pipeline.avatars.store import AvatarStore, avatars_dir
 from pipeline.mini.registration import make_avatar
-from pipeline.presenter.draw import draw_presenter
 from tests.ray.graph import JOB_S, Graph, speech_wav, wait_for
+from tests.support.faces import presenter
 from tests.support.http_server import assert_problem, head_of
 
 SHORT = speech_wav(0.6)
@@ -67,7 +67,7 @@ def test_presenters(client: httpx.Client) -> None:
 
 def test_temporary_presenters(client: httpx.Client) -> None:
     """A job renews one, and makes one of a portrait only where there is a face."""
-    drawing = draw_presenter()
+    drawing = presenter()
     past, now = time.time() - 3600, time.time()
     shaded = [make_avatar(drawing.rgb // shade * shade, drawing.landmarks) for shade in (2, 3)]
     store = AvatarStore(avatars_dir(), wall_clock=lambda: past)

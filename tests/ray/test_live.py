@@ -19,11 +19,11 @@ from websockets.asyncio.client import connect
 from deployments.host.live_commands import Interrupt, ReadStats
 from pipeline.avatars.store import AvatarStore, avatars_dir
 from pipeline.mini.registration import make_avatar
-from pipeline.presenter.draw import draw_presenter
 from serve_app.config.declare import APP_NAME
 from serve_app.http.live.ray_host import RayLiveHost
 from tests.ray import disk
 from tests.ray.graph import JOB_S, STAGES, Graph, speech_wav, wait_for
+from tests.support.faces import presenter
 from tests.support.http_server import assert_problem
 from tests.support.rtc import Client, Tone, until
 
@@ -100,7 +100,7 @@ def test_a_session_speaks_is_interrupted_and_ends(graph: Graph) -> None:
 
 
 def test_a_session_renews_its_temporary_presenter(graph: Graph) -> None:
-    drawing = draw_presenter()
+    drawing = presenter()
     past = time.time() - 3600
     store = AvatarStore(avatars_dir(), wall_clock=lambda: past)
     avatar_id = store.put(make_avatar(drawing.rgb // 4 * 4, drawing.landmarks), temporary=True).avatar_id
