@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from deployments.limits import LimitSettings
 from deployments.stores import StoreSettings
 from deployments.video_jobs.settings import VideoJobSettings
-from engines.runtimes.choice import RuntimeKind
+from engines.runtimes.kinds import RuntimeKind
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings, Settings
 from pipeline.families import DEFAULT_FAMILY, family_modules
 from pipeline.live.settings import LiveSettings, RtcSettings

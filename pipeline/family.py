@@ -20,7 +20,7 @@ from pipeline.stages import AudioFacts, Carry, EncoderShape, MotionFacts, Motion
 from pipeline.types import Avatar, CropBatch, FeatureRows, MotionChunk, Nv12RectBatch
 
 if TYPE_CHECKING:  # an avatar is read without torch, and its family is asked then
-    from engines.runtimes.choice import RuntimeKind
+    from engines.runtimes.kinds import RuntimeKind
     from engines.tensorrt.recipes import Recipe
     from engines.weights.sets import WeightsEntry
     from pipeline.avatars.portrait import PortraitLimits

@@ -9,7 +9,7 @@ from deployments.host.command import Answer, Command
 from deployments.host.live_calls import Interrupted, Spoken, ViewerAnswer
 from kernels.arrays import F32
 from pipeline.expression.looks import Looks
-from pipeline.publish.publication import PublicationStats
+from pipeline.publish.publication_stats import PublicationStats
 from pipeline.publish.target import PublishTarget
 
 

@@ -10,9 +10,10 @@ import torch
 from engines.ditto.fast.sampler import FastSampler
 from engines.ditto.motion_sampler import MotionSampler
 from engines.networks.lmdm import Lmdm
-from engines.runtimes.choice import Inputs, RuntimeKind, choose_runtime
+from engines.runtimes.choice import Inputs, choose_runtime
 from engines.runtimes.cuda_graphs import BUCKETS
 from engines.runtimes.graph import GraphRuntime
+from engines.runtimes.kinds import RuntimeKind
 from engines.runtimes.protocol import Runtime
 from engines.runtimes.torch import TorchRuntime
 from engines.runtimes.verdicts import Verdicts

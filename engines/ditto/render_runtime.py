@@ -17,8 +17,9 @@ from engines.ditto.face_synthesis import FaceSynthesis, to_pixels
 from engines.networks.ditto.convolutions import fold_spectral
 from engines.networks.ditto.decoder import SpadeDecoder
 from engines.networks.ditto.warp_network import WarpNetwork
-from engines.runtimes.choice import Inputs, RuntimeKind, choose_runtime
+from engines.runtimes.choice import Inputs, choose_runtime
 from engines.runtimes.graph import GraphRuntime
+from engines.runtimes.kinds import RuntimeKind
 from engines.runtimes.protocol import Runtime
 from engines.runtimes.torch import TorchRuntime
 from engines.runtimes.verdicts import Verdicts

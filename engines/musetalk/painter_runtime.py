@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from engines.musetalk.painter import Painter
 from engines.musetalk.shapes import LATENT_CHANNELS, LATENT_SIDE, TOKEN_DIM, TOKENS
-from engines.runtimes.choice import Inputs, RuntimeKind, choose_runtime
+from engines.runtimes.choice import Inputs, choose_runtime
 from engines.runtimes.graph import GraphRuntime
+from engines.runtimes.kinds import RuntimeKind
 from engines.runtimes.protocol import Runtime
 from engines.runtimes.torch import TorchRuntime
 from engines.runtimes.verdicts import Verdicts

@@ -14,18 +14,17 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final
 
 import structlog
 import torch
 from torch import Tensor
 
+from engines.runtimes.kinds import RUNTIMES, RuntimeKind
 from engines.runtimes.protocol import Runtime
 from engines.runtimes.verdicts import Verdict, Verdicts, part_of
 from kernels.errors import InvalidInputError, LiveAnchorError, first_line
 
-RuntimeKind = Literal["auto", "eager", "compiled", "tensorrt"]
-RUNTIMES: Final = get_args(RuntimeKind)
 Inputs = tuple[Tensor, ...]
 Make = Callable[[], Runtime]
 Measure = Callable[[Runtime, Inputs], float]

@@ -11,7 +11,7 @@ from engines.ditto import FAMILY as NAME
 from engines.ditto.checkpoints import ditto_folder
 from engines.ditto.version import SOURCE_FILES, files_version
 from engines.ditto.weights import CHECKPOINTS
-from engines.runtimes.choice import RuntimeKind
+from engines.runtimes.kinds import RuntimeKind
 from kernels.arrays import F32
 from pipeline.avatars.face_models import load_face_mesh
 from pipeline.avatars.portrait import PortraitLimits

@@ -22,7 +22,7 @@ from engines.ditto.render_runtime import render_runtime
 from engines.ditto.source_reader import load_source_reader
 from engines.ditto.version import AUDIO_FILES, MOTION_FILES, SOURCE_FILES, files_version
 from engines.networks.lmdm import Lmdm
-from engines.runtimes.choice import RuntimeKind
+from engines.runtimes.kinds import RuntimeKind
 from engines.weights.file import WeightsFileError
 from kernels.arrays import F32
 from kernels.errors import InvalidInputError

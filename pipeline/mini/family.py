@@ -15,7 +15,7 @@ from pipeline.stages import AudioFacts, MotionFacts, StageInfo
 from pipeline.types import Avatar
 
 if TYPE_CHECKING:  # each method loads what it needs: an avatar is read without torch
-    from engines.runtimes.choice import RuntimeKind
+    from engines.runtimes.kinds import RuntimeKind
     from pipeline.avatars.portrait import PortraitLimits
     from pipeline.avatars.store import AvatarStore
     from pipeline.config import RifeSettings

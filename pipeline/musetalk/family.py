@@ -14,7 +14,7 @@ from engines.musetalk import FAMILY as NAME
 from engines.musetalk.checkpoints import musetalk_folder
 from engines.musetalk.version import latents_version
 from engines.musetalk.weights import CHECKPOINTS
-from engines.runtimes.choice import RuntimeKind
+from engines.runtimes.kinds import RuntimeKind
 from engines.tensorrt.recipes import Recipe
 from kernels.arrays import F32
 from pipeline.avatars.face_models import load_face_mesh

@@ -20,7 +20,7 @@ from engines.musetalk.painter import LatentReader, Painter
 from engines.musetalk.painter_runtime import painter_runtime
 from engines.musetalk.speech import SpeechEncoder
 from engines.musetalk.version import latents_version, speech_version
-from engines.runtimes.choice import RuntimeKind
+from engines.runtimes.kinds import RuntimeKind
 from pipeline.musetalk.audio_features import MuseTalkAudioFeatures
 from pipeline.musetalk.face_labels import MeshLabels, ParserLabels
 from pipeline.musetalk.registration import SourceModels

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 import structlog
@@ -15,8 +13,8 @@ from kernels.errors import InvalidInputError
 from pipeline.live.contracts import LiveClock
 from pipeline.publish.connection import Connect, Connection
 from pipeline.publish.errors import IngestUnreachableError
+from pipeline.publish.publication_stats import PublicationState, PublicationStats
 from pipeline.publish.target import PublishTarget
-from pipeline.webrtc.peer_stats import PeerStats
 
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 30.0
@@ -24,38 +22,6 @@ STEADY_S: Final = 10.0
 """A connection that lasted so long worked: the next wait is the first one again."""
 SPREAD: Final = 0.25
 """Waits differ by up to this share, so that sessions that an ingest lost at once do not come back at once."""
-
-
-class PublicationState(StrEnum):
-    """Where a publication is in its life."""
-
-    CONNECTING = "connecting"
-    LIVE = "live"
-    WAITING = "waiting"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class PublicationStats:
-    """What is known about a publication.
-
-    Attributes:
-        publication_id: Its id within the session.
-        target: The ingest's address up to its path, which may be secret.
-        state: `waiting` for the next attempt, `failed` for good.
-        attempts: Connections that were tried.
-        error: Why the last connection failed or ended; empty where none did.
-        live_s: Seconds since the present connection stands; None without one.
-        peer: Numbers of the present connection; None without one.
-    """
-
-    publication_id: str
-    target: str
-    state: PublicationState
-    attempts: int
-    error: str
-    live_s: float | None
-    peer: PeerStats | None
 
 
 class Publication:

@@ -10,7 +10,8 @@ from typing import Final
 from pipeline.live.contracts import LiveClock
 from pipeline.publish.connection import Connect
 from pipeline.publish.errors import TooManyPublicationsError
-from pipeline.publish.publication import Publication, PublicationState, PublicationStats
+from pipeline.publish.publication import Publication
+from pipeline.publish.publication_stats import PublicationState, PublicationStats
 from pipeline.publish.settings import PublishSettings
 from pipeline.publish.target import PublishTarget, check_target
 from pipeline.webrtc.errors import PeerClosedError

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from engines.runtimes.choice import RuntimeKind
+from engines.runtimes.kinds import RuntimeKind
 from kernels.arrays import F32
 from pipeline.avatars.arrays import check_array
 from pipeline.avatars.bundle import check_avatar, content_id

@@ -50,7 +50,7 @@ from kernels.errors import LiveAnchorError
 from pipeline.expression.looks import Looks
 from pipeline.live.contracts import Drive
 from pipeline.media.audio_in import decode_audio
-from pipeline.publish.publication import PublicationState, PublicationStats
+from pipeline.publish.publication_stats import PublicationState, PublicationStats
 from pipeline.webrtc.errors import UnknownViewerError
 
 

@@ -13,7 +13,8 @@ from engines.ditto.checkpoints import HUBERT_FILE
 from engines.ditto.hubert.file import read_hubert
 from engines.ditto.hubert.graph import verified_hubert
 from engines.ditto.hubert.onnx import WINDOW_SAMPLES, Hubert
-from engines.runtimes.choice import RuntimeKind, RuntimeRefusedError, fastest, median_ms, said_ms
+from engines.runtimes.choice import RuntimeRefusedError, fastest, median_ms, said_ms
+from engines.runtimes.kinds import RuntimeKind
 from kernels.arrays import F32
 from kernels.errors import LiveAnchorError, first_line
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from deployments.host.live_commands import Publish, ReadPublications, Unpublish
-from pipeline.publish.publication import PublicationState, PublicationStats
+from pipeline.publish.publication_stats import PublicationState, PublicationStats
 from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.body.json_body import parse_json
 from serve_app.http.body.pieces import JSON, FormShape, content_type, refuse_query

@@ -14,7 +14,7 @@ from pipeline.fetch.fetcher import Fetcher
 from pipeline.live.loop_clock import MonotonicClock
 from pipeline.publish.connection import WhipConnection
 from pipeline.publish.errors import IngestRefusedError
-from pipeline.publish.publication import PublicationState
+from pipeline.publish.publication_stats import PublicationState
 from pipeline.publish.publications import Publications
 from pipeline.publish.settings import PublishSettings
 from pipeline.publish.target import PublishTarget

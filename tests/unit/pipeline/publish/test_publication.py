@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from kernels.errors import LiveAnchorError
 from pipeline.publish.errors import IngestRefusedError, IngestUnreachableError
-from pipeline.publish.publication import LONGEST_WAIT_S, STEADY_S, Publication, PublicationState
+from pipeline.publish.publication import LONGEST_WAIT_S, STEADY_S, Publication
+from pipeline.publish.publication_stats import PublicationState
 from pipeline.publish.target import PublishTarget
 from pipeline.webrtc.peer_stats import PeerStats
 from tests.support.live import FakeClock, settle

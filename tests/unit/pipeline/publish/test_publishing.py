@@ -15,7 +15,7 @@ from pipeline.live.contracts import LiveClock
 from pipeline.live.loop_clock import MonotonicClock
 from pipeline.publish.connection import Connection, WhipConnection
 from pipeline.publish.errors import IngestRefusedError, IngestUnreachableError, TooManyPublicationsError
-from pipeline.publish.publication import PublicationState
+from pipeline.publish.publication_stats import PublicationState
 from pipeline.publish.publications import Publications
 from pipeline.publish.settings import PublishSettings
 from pipeline.publish.target import PublishTarget

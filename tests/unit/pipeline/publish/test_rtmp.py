@@ -16,7 +16,7 @@ from pipeline.fetch.checked_url import UrlRefusedError
 from pipeline.fetch.fetcher import Fetcher
 from pipeline.publish import rtmp_pusher
 from pipeline.publish.errors import IngestUnreachableError
-from pipeline.publish.publication import PublicationState
+from pipeline.publish.publication_stats import PublicationState
 from pipeline.publish.publications import Publications
 from pipeline.publish.rtmp_connection import RtmpConnection
 from pipeline.publish.rtmp_place import read_place
