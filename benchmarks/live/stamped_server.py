@@ -92,8 +92,9 @@ class StampedServer:
         if self._hub is not None:
             await self._hub.close()
 
-    def _hear(self, samples: F32, place: int) -> None:
+    def _hear(self, samples: F32, place: int, age_s: float) -> int:
         self.heard_samples = place + len(samples)
+        return 0
 
     def _running_hub(self) -> LiveHub:
         if self._hub is None:

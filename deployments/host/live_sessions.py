@@ -29,6 +29,7 @@ from pipeline.voices.choice import find_voice
 from pipeline.voices.errors import VoiceMissingError
 from pipeline.voices.voice import Voice
 from pipeline.webrtc.helpers import Helpers
+from pipeline.webrtc.voice_thread import VoiceThread
 
 KEPT_REASONS: Final = 1000
 KEPT_FIRST_FRAMES: Final = 200
@@ -76,6 +77,7 @@ class LiveSessions:
         self._reasons: dict[str, str] = {}
         self._first_frames: deque[float] = deque(maxlen=KEPT_FIRST_FRAMES)
         self._helpers = Helpers(settings.rtc, clock=clock)
+        self._voices = VoiceThread()
         self._fetcher = Fetcher(settings.publish)
         self._log = structlog.get_logger("liveanchor.live")
         self.headroom = Headroom(
@@ -123,6 +125,7 @@ class LiveSessions:
                 self._loops,
                 self.headroom,
                 self._helpers,
+                self._voices,
                 self._voice,
                 self._fetcher,
                 lambda: self.headroom.crowded() or self._crowded(offer.session_id),

@@ -31,6 +31,7 @@ from pipeline.webrtc.helpers import Helpers
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.peer import LivePeer
 from pipeline.webrtc.viewers import Viewers
+from pipeline.webrtc.voice_thread import VoiceThread
 
 
 class _Sink:
@@ -62,6 +63,7 @@ def set_up(
     loops: IdleLoops,
     headroom: Headroom,
     helpers: Helpers,
+    voices: VoiceThread,
     voice: Voice,
     fetcher: Fetcher,
     crowded: Callable[[], bool],
@@ -76,6 +78,7 @@ def set_up(
         loops: Idle loops of this process.
         headroom: Told what the session costs, and when its client has come.
         helpers: STUN and TURN servers of this process.
+        voices: Decodes the microphones of this process.
         voice: Speaks text.
         fetcher: Talks to ingests, and keeps addresses out that may not be asked.
         crowded: Whether the stages have so much to do that utterances should ask them less often.
@@ -105,10 +108,11 @@ def set_up(
             settings.rtc,
             connect_timeout_s=live.connect_timeout_s,
             microphone=offer.drive is Drive.MIC or offer.listens,
-            on_microphone=lambda samples, place: hosted.session.feed(samples, place),
+            on_microphone=lambda samples, place, age_s: hosted.session.feed(samples, place, age_s),
             on_connected=client_came,
             on_ended=lambda reason: hosted.session.end(reason),
             helpers=helpers,
+            voices=voices,
         )
     else:
         peer = RoomPeer(

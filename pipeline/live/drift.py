@@ -1,4 +1,4 @@
-"""Makes the samples of a sound card whose clock is a little off last exactly as long as the media clock says."""
+"""How fast a sound card whose clock is a little off is to be read, so that its samples last as long as the media clock says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from kernels.arrays import F32
 from pipeline.live.grid import samples_of_ms
 from pipeline.types import SAMPLE_RATE_HZ
 
@@ -18,44 +17,6 @@ WINDOW: Final = samples_of_ms(2000)
 """The network only ever delays: the earliest arrival of this long counts."""
 TOLERANCE: Final = samples_of_ms(40)
 """A lead that is wrong by more is no drift: twice of what `MAX_PPM` leaves."""
-HISTORY: Final = 3
-
-
-class FractionalResampler:
-    """Reads a stream of samples a little faster or slower, by cubic Lagrange interpolation between four neighbours.
-
-    At 48 kHz its error stays below -55 dB up to 4 kHz; at a step of exactly 1 it hands the samples through unchanged.
-    Holds two samples back.
-    """
-
-    def __init__(self) -> None:
-        self.step = 1.0
-        """Input samples per output sample."""
-        self._held = np.zeros(1, np.float32)
-        self._position = 1.0
-
-    def push(self, samples: F32) -> F32:
-        """Add float32 (n,) and take what is ready, float32 (m,)."""
-        line = np.concatenate([self._held, samples])
-        last = len(line) - HISTORY  # the latest index with two samples after it
-        count = int(np.floor((last - self._position) / self.step)) + 1 if last >= self._position else 0
-        if count <= 0:
-            self._held = line
-            return np.zeros(0, np.float32)
-        places = self._position + self.step * np.arange(count)
-        index = places.astype(np.int64)
-        t = (places - index).astype(np.float32)
-        a, b, c, d = line[index - 1], line[index], line[index + 1], line[index + 2]
-        out = (
-            b
-            + t * (-a / 3 - b / 2 + c - d / 6)
-            + t * t * (a / 2 - b + c / 2)
-            + t * t * t * (-a / 6 + b / 2 - c / 2 + d / 6)
-        )
-        following = self._position + self.step * count
-        keep = max(int(following) - 1, 0)
-        self._held, self._position = line[keep:], following - keep
-        return np.asarray(out, np.float32)
 
 
 class DriftControl:

@@ -16,9 +16,10 @@ from pipeline.live.grid import samples_of_ms
 from pipeline.live.input_rate import InputRate
 from pipeline.live.lip_delay import LipDelay
 from pipeline.live.mic_voice import MicVoice
-from pipeline.live.microphone import PER_SAMPLE, Microphone
+from pipeline.live.microphone import Microphone
 from pipeline.live.speech_queue import SOFT, SpeechQueue, Utterance
 from pipeline.live.timeline import Timeline
+from pipeline.live.voice_resampler import PER_SAMPLE
 from pipeline.session.speech_scan import SpeechScan
 
 FADE_OUT: Final = samples_of_ms(10)
@@ -95,13 +96,13 @@ class DrivingVoice:
         """The media clock runs."""
         self._playing = True
 
-    def feed(self, samples: F32, place: int, tick: int) -> None:
-        """Microphone samples during a tick, as `LiveSession.feed` says."""
+    def feed(self, samples: F32, place: int, tick: int, age: int = 0) -> None:
+        """Microphone samples during a tick, as `LiveSession.feed` says; `age` is that of `Microphone.feed`."""
         if self._drive is not Drive.MIC or not self._playing:
             return
         self.rate.add(len(samples) // PER_SAMPLE)
         self._delay.adapt(self.microphone, self._mic.pending, tick)
-        self._mic.feed(_finite(samples), place, self._now())
+        self._mic.feed(_finite(samples), place, self._now(), age)
         self._on_samples()
 
     def speak(self, pcm: F32, gain: float = 1.0) -> str:

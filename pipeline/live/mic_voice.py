@@ -8,8 +8,9 @@ import numpy as np
 
 from kernels.arrays import F32
 from pipeline.live.grid import samples_of_ms
-from pipeline.live.microphone import PER_SAMPLE, Microphone
+from pipeline.live.microphone import Microphone
 from pipeline.live.speech_queue import Utterance
+from pipeline.live.voice_resampler import PER_SAMPLE
 from pipeline.session.speech_scan import SpeechScan, SpokenSpan
 
 QUIET_AFTER_CUT: Final = samples_of_ms(200)
@@ -48,11 +49,11 @@ class MicVoice:
         """Whether speech is on its way."""
         return self._current is not None or bool(self._scan.spans) or self._scan.open
 
-    def feed(self, samples: F32, place: int, now: int) -> None:
+    def feed(self, samples: F32, place: int, now: int, age: int = 0) -> None:
         """Take the next samples, as `Microphone.feed` does; muted ones are silence."""
         if self._still_muted(samples):
             samples, place = samples[:0], place + len(samples)
-        self._microphone.feed(samples, place, now)
+        self._microphone.feed(samples, place, now, age)
 
     def hear(self, start: int, until: int) -> tuple[int, list[Utterance]]:
         """Note that the timeline was played from `start` to `until`; at most one utterance begins or ends.

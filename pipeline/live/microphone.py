@@ -12,19 +12,16 @@ from typing import Final
 import numpy as np
 
 from kernels.arrays import F32
-from pipeline.live.contracts import MICROPHONE_RATE_HZ
-from pipeline.live.drift import DriftControl, FractionalResampler
+from pipeline.live.drift import DriftControl
 from pipeline.live.grid import samples_of_ms
 from pipeline.live.timeline import Timeline
-from pipeline.media.resample import StreamingResampler
+from pipeline.live.voice_resampler import PER_SAMPLE, VoiceResampler
 from pipeline.media.running_level import RunningLevel
-from pipeline.types import SAMPLE_RATE_HZ
 
 SURPLUS_LIMIT: Final = samples_of_ms(200)
 """More than this is dropped at once, also during speech."""
 LONGEST_HOLE: Final = samples_of_ms(1000)
 """After a longer one the microphone was off, not late."""
-PER_SAMPLE: Final = MICROPHONE_RATE_HZ // SAMPLE_RATE_HZ
 _RAMP: Final = np.linspace(0.0, 1.0, samples_of_ms(2.5), endpoint=False, dtype=np.float32)
 
 
@@ -58,27 +55,34 @@ class Microphone:
         """Correction in force; positive where the client's clock runs fast."""
         return self._drift.ppm
 
-    def feed(self, samples: F32, place: int, now: int) -> None:
+    @property
+    def end(self) -> int:
+        """Position of the timeline up to which the voice lies there."""
+        return self._timeline.end
+
+    def feed(self, samples: F32, place: int, now: int, age: int = 0) -> None:
         """Take the next samples.
 
         Args:
             samples: float32 (n,), 48 kHz; none where nothing was heard up to `place`.
             place: Position of the first one on the client's clock; what lies between it and the last one is silence.
             now: Position of the media clock in samples.
+            age: Samples by which the media clock has moved on since the first of these was here.
         """
+        came = now - min(age, self.delay // 2)
         hole = 0 if self._place is None else max(place - self._place, 0)
         self._place = place + len(samples)
         self._rests = self._rests or self._timeline.end <= now  # what was to be heard now is not here
         if not self._rests:
             silence = np.zeros(min(hole, LONGEST_HOLE * PER_SAMPLE), np.float32)
-            pcm = self._trimmed(self._read(np.concatenate([silence, samples])), now)
+            pcm = self._trimmed(self._resampler.push(np.concatenate([silence, samples])), now)
             self._lay(self._timeline.end + self._shortage(), pcm)
         elif len(samples):
             self._begin_anew()
-            self._lay(max(now + self.delay, self._timeline.end), self._read(samples))
+            self._lay(max(came + self.delay, self._timeline.end), self._resampler.push(samples))
         if len(samples):
-            self._drift.see(self._timeline.end - len(samples) // PER_SAMPLE - now - self.delay, now)
-            self._stretch.step = self._drift.step
+            self._drift.see(self._timeline.end - len(samples) // PER_SAMPLE - came - self.delay, now)
+            self._resampler.pace = self._drift.step
 
     def hear_after(self, delay: int) -> None:
         """Hear samples `delay` after they arrive: later at once, also in the middle of a word; sooner from a quiet moment on."""
@@ -92,24 +96,22 @@ class Microphone:
     def _begin_anew(self) -> None:
         self._rests = False
         self._drift = DriftControl()
-        self._stretch = FractionalResampler()
-        self._resampler = StreamingResampler(SAMPLE_RATE_HZ)
-
-    def _read(self, samples: F32) -> F32:
-        """At the media clock's pace, float32 (m,), 16 kHz."""
-        return self._resampler.push(self._stretch.push(samples), MICROPHONE_RATE_HZ)[:, 0]
+        self._resampler = VoiceResampler()
 
     def _trimmed(self, pcm: F32, now: int) -> F32:
         """The samples that are kept; the first of a block go where there are too many."""
         over = self._timeline.end + len(pcm) - now - self.delay - SURPLUS_LIMIT
-        quiet = float(np.sqrt(np.mean(np.square(pcm, dtype=np.float64)))) < self._quiet_rms if len(pcm) else True
-        drop = min(max(over, self._drift.jump if quiet else 0), len(pcm))
+        early = self._drift.jump if self._drift.jump > 0 and self._is_quiet(pcm) else 0
+        drop = min(max(over, early), len(pcm))
         if drop <= 0:
             return pcm
         self.dropped += drop
         self._drift.change_jump(-min(drop, max(self._drift.jump, 0)))
         self._ramp = True
         return pcm[drop:]
+
+    def _is_quiet(self, pcm: F32) -> bool:
+        return not len(pcm) or float(np.sqrt(np.mean(np.square(pcm, dtype=np.float64)))) < self._quiet_rms
 
     def _shortage(self) -> int:
         """Samples of silence that go in now."""

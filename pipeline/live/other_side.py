@@ -9,8 +9,9 @@ import numpy as np
 
 from kernels.arrays import F32
 from pipeline.live.grid import samples_of_ms
-from pipeline.live.microphone import PER_SAMPLE, Microphone
+from pipeline.live.microphone import Microphone
 from pipeline.live.timeline import LevelledTimeline, Timeline
+from pipeline.live.voice_resampler import PER_SAMPLE
 from pipeline.types import SAMPLE_RATE_HZ
 
 LEAD: Final = samples_of_ms(80)
@@ -52,10 +53,10 @@ class OtherSide:
         """Hand everything that comes from now on to a follower, in order; of a longer silence only a second."""
         self._followers.append(follower)
 
-    def feed(self, samples: F32, place: int, now: int) -> None:
+    def feed(self, samples: F32, place: int, now: int, age: int = 0) -> None:
         """Take the next samples, as `Microphone.feed` does: float32 (n,), 48 kHz, and their place on the client's clock."""
         before = self._timeline.end
-        self.microphone.feed(np.nan_to_num(np.asarray(samples, np.float32)), place, now)
+        self.microphone.feed(np.nan_to_num(np.asarray(samples, np.float32)), place, now, age)
         end = self._timeline.end
         if end <= before:
             return

@@ -36,7 +36,7 @@ from pipeline.session.expressed import Expressed
 from pipeline.session.motion_maker import Opening
 from pipeline.session.speech_scan import SpeechScan
 from pipeline.stage_meter import StageMeter
-from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ, Avatar, Nv12Rect
+from pipeline.types import MOTION_FPS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, Avatar, Nv12Rect
 
 CLOCK_STALL_S: Final = 0.5
 """When ticks come later than this, the media clock stood still: what was missed is not made up for."""
@@ -183,19 +183,26 @@ class LiveSession:
         """End the session; the first reason counts."""
         self._life.end(reason)
 
-    def feed(self, samples: F32, place: int) -> None:
+    def feed(self, samples: F32, place: int, age_s: float = 0.0) -> int:
         """Take samples of the microphone; they are left out unless it drives the face or is listened to, and the session plays.
 
         Args:
             samples: float32 (n,), 48 kHz; none where nothing was heard up to `place`.
             place: Position of the first one on the client's clock; what lies between it and the last one is silence.
+            age_s: Seconds for which the first one has been here.
+
+        Returns:
+            How many samples more, at 16 kHz, complete what the next frame of motion is made of: fewer are of no use yet.
         """
         if self._life.reason is not None:
-            return
+            return SAMPLES_PER_FRAME
+        age = int(age_s * SAMPLE_RATE_HZ)
         if self.other_side is None:
-            self.voice.feed(samples, place, self._tick_number)
+            self.voice.feed(samples, place, self._tick_number, age)
         elif self._start is not None:
-            self.other_side.feed(samples, place, self._now())
+            self.other_side.feed(samples, place, self._now(), age)
+        beyond = self.voice.microphone.end - self._stages.info.lookahead_samples
+        return SAMPLES_PER_FRAME - beyond % SAMPLES_PER_FRAME
 
     def interrupt(self) -> Interruption:
         """Stop speaking now: sound ends with the next tick, what waits is dropped. Without speech nothing happens."""

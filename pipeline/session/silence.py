@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from kernels.arrays import F32
-from kernels.audio.rms_energy import Hysteresis, hysteresis_mask, rms_energy
+from kernels.audio.rms_energy import Hysteresis, hysteresis_mask
 from pipeline.config import SilenceSettings
 from pipeline.types import SAMPLES_PER_FRAME
 
@@ -27,8 +26,10 @@ def frame_rms(pcm: F32) -> F32:
     Returns:
         float32 (n,), computed in float64, so that a faint tail is not lost.
     """
-    # a copy: arrays arrive read-only, which torch would warn about
-    return rms_energy(torch.tensor(pcm, dtype=torch.float32), SAMPLES_PER_FRAME).numpy()
+    frames = pcm[: len(pcm) - len(pcm) % SAMPLES_PER_FRAME].reshape(-1, SAMPLES_PER_FRAME).astype(np.float64)
+    frames -= frames.mean(axis=1, keepdims=True)
+    power: F32 = np.sqrt(np.einsum("ij,ij->i", frames, frames) / SAMPLES_PER_FRAME).astype(np.float32)
+    return power
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from aiortc import RTCConfiguration, RTCPeerConnection, RTCRtpTransceiver, RTCSe
 from aiortc.exceptions import InvalidAccessError, InvalidStateError, OperationError
 from aiortc.sdp import candidate_from_sdp
 
-from kernels.arrays import F32
-from kernels.errors import InvalidInputError
+from kernels.errors import InvalidInputError, first_line
 from pipeline.live.contracts import EndReason
 from pipeline.live.settings import RtcSettings
 from pipeline.webrtc import gathering, rtc_patches, sdp
@@ -23,11 +22,12 @@ from pipeline.webrtc.h264_formats import H264Format
 from pipeline.webrtc.helpers import Helpers
 from pipeline.webrtc.hub import LiveHub
 from pipeline.webrtc.hub_sender import HubSender, sent_codecs
+from pipeline.webrtc.microphone_line import MicrophoneLine, OnVoice
 from pipeline.webrtc.offer_text import MAX_CANDIDATES, usable_candidate
 from pipeline.webrtc.packets import MediaKind
 from pipeline.webrtc.peer_stats import PeerStats
 from pipeline.webrtc.sdp import OfferedMedia, TrickledCandidate
-from pipeline.webrtc.voice_receiver import VoiceReceiver
+from pipeline.webrtc.voice_thread import VoiceThread
 
 MICROPHONE_TICK_S = 0.04
 OWN_CHANNEL_AFTER_S = 1.0
@@ -51,11 +51,12 @@ class LivePeer:
         rtc: Addresses, ports, servers.
         connect_timeout_s: ICE and DTLS must be done in this time after the answer.
         microphone: Whether the client's voice is taken.
-        on_microphone: Gets float32 (n,), mono, 48 kHz, and the place of its first sample; see `VoiceReceiver`.
+        on_microphone: Gets the client's voice; see `OnVoice`.
         on_connected: Called once.
         on_ended: Called once when the connection ended other than by `close`; everything is freed by then.
         on_message: Gets every JSON object from the data channel.
         helpers: The STUN and TURN servers of `rtc`, shared by the peers of a process; its own by default.
+        voices: Decodes the microphones of a process; a thread of its own by default.
         clock: Monotonic seconds.
     """
 
@@ -66,11 +67,12 @@ class LivePeer:
         *,
         connect_timeout_s: float = 20.0,
         microphone: bool = True,
-        on_microphone: Callable[[F32, int], None] | None = None,
+        on_microphone: OnVoice | None = None,
         on_connected: Callable[[], None] | None = None,
         on_ended: Callable[[EndReason], None] | None = None,
         on_message: Callable[[dict[str, Any]], None] | None = None,
         helpers: Helpers | None = None,
+        voices: VoiceThread | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         rtc_patches.apply_patches()
@@ -86,9 +88,9 @@ class LivePeer:
         self._unlisten: Callable[[], None] = lambda: None
         self._ours: list[RTCRtpTransceiver] = []
         self._sender = HubSender(hub, clock)
-        self._microphone: VoiceReceiver | None = None
+        self._microphone: MicrophoneLine | None = None
         if microphone and on_microphone is not None:
-            self._microphone = VoiceReceiver(on_microphone, clock)
+            self._microphone = MicrophoneLine(on_microphone, self._deaf, voices or VoiceThread(), clock)
         self._answered_at: float | None = None
         self._connected_after_s: float | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -262,6 +264,10 @@ class LivePeer:
             self._microphone.passes()
             self._later(MICROPHONE_TICK_S, self._microphone_passes)
 
+    def _deaf(self, error: BaseException) -> None:
+        structlog.get_logger("liveanchor.webrtc").error("microphone_broke", reason=first_line(error, named=True))
+        self._end(EndReason.FAILED)
+
     def _connect_timed_out(self) -> None:
         self._end(EndReason.CONNECT_TIMEOUT)
 
@@ -283,6 +289,8 @@ class LivePeer:
         self._cancel_timers()
         self._unlisten()
         self._sender.stop()
+        if self._microphone is not None:
+            self._microphone.close()
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._pc.close()

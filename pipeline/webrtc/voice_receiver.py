@@ -68,7 +68,7 @@ class VoiceReceiver:
         self._deliver = deliver
         self._clock = clock
         self._jitter_buffer = VoiceJitterBuffer()
-        self._decode = _OpusDecoder()
+        self._decode = OpusDecoder()
         self._began = 0.0
         self._lead = 0.0
         self._window_lead = float("-inf")
@@ -183,7 +183,7 @@ class VoiceReceiver:
             self._deliver(samples, place)
 
 
-class _OpusDecoder:
+class OpusDecoder:
     """libopus to one channel at 48 kHz."""
 
     def __init__(self) -> None:
@@ -205,4 +205,5 @@ class _OpusDecoder:
             return None
         if not frames:
             return None
-        return np.concatenate([frame.to_ndarray()[0] for frame in frames]).astype(np.float32) / np.float32(FULL_SCALE)
+        pcm = [np.frombuffer(memoryview(frame.planes[0]), np.int16, frame.samples) for frame in frames]
+        return (pcm[0] if len(pcm) == 1 else np.concatenate(pcm)).astype(np.float32) / np.float32(FULL_SCALE)

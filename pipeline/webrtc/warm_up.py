@@ -9,8 +9,10 @@ import numpy as np
 from aiortc import RTCConfiguration, RTCPeerConnection
 
 from pipeline.config import EncoderSettings
+from pipeline.live.voice_resampler import PER_SAMPLE, VoiceResampler
 from pipeline.media.encoder import VideoFormat
 from pipeline.media.encoder_select import EncoderSelector, default_selector
+from pipeline.media.running_level import STEP, RunningLevel
 from pipeline.types import Nv12Canvas
 from pipeline.webrtc.live_video import LiveVideo
 from pipeline.webrtc.rtc_patches import apply_patches
@@ -47,4 +49,5 @@ def _media(encoder: EncoderSettings, selector: EncoderSelector) -> str:
     video.close()
     units = VoiceEncoder().encode(np.zeros(FRAME_SAMPLES, np.float32), 0)
     VoiceReceiver(lambda samples, place: None, time.monotonic).packet(0, 0, units[0].payloads[0])
+    RunningLevel().hear(VoiceResampler().push(np.zeros(2 * PER_SAMPLE * STEP, np.float32)))
     return name

@@ -346,3 +346,45 @@ def test_who_speaks_without_a_pause_gets_more_time_when_lips_are_late() -> None:
             assert stage.session.stats().frames_repeated == before.frames_repeated
 
     run(scene())
+
+
+def test_packets_that_are_handed_over_together_lie_where_they_would_lie_alone() -> None:
+    voice = np.random.default_rng(5).normal(0, 0.1, 960 * 300).astype(np.float32)
+    alone, together = Talker(), Talker()
+    for index in range(300):
+        alone.microphone.feed(voice[index * 960 : (index + 1) * 960], index * 960, (index + 1) * 320)
+    for index in range(0, 300, 2):
+        together.microphone.feed(voice[index * 960 : (index + 2) * 960], index * 960, (index + 2) * 320 + 50, age=370)
+    assert alone.timeline.end == together.timeline.end
+    start = alone.timeline.end - 90_000
+    np.testing.assert_allclose(together.timeline.read(start, 90_000), alone.timeline.read(start, 90_000), atol=1e-6)
+    assert together.microphone.drift_ppm == alone.microphone.drift_ppm == 0.0
+
+
+def test_a_voice_that_waited_too_long_is_not_laid_into_the_past() -> None:
+    talker = Talker(delay=1000)
+    talker.microphone.feed(np.full(960, 0.1, np.float32), 0, 16_000, age=9_000)
+    assert talker.timeline.end == pytest.approx(16_000 + 500 + 320, abs=HELD_BACK)
+
+
+@pytest.mark.parametrize("fps", [25, 50])
+def test_what_is_asked_for_next_completes_a_frame(fps: int) -> None:
+    async def scene() -> None:
+        async with live(Drive.MIC, fps) as stage:
+            needs, voice = stage.stages.info.lookahead_samples, heard_at_48_khz(tone(4.0))
+            await stage.speak_into_microphone(tone(0.5))
+            last, due = len(stage.stages.hops), stage.session.feed(np.zeros(0, np.float32), stage.place)
+            while stage.place < len(voice) - 4_000:
+                end = stage.session.voice.microphone.end
+                piece = voice[stage.place : stage.place + 3 * due]
+                await stage.clock.advance(len(piece) / 48_000)
+                due = stage.session.feed(piece, stage.place)
+                stage.place += len(piece)
+                await settle()
+                assert (stage.session.voice.microphone.end - needs) % 640 in (*range(2), 639), (
+                    "to the sample, or one off"
+                )
+                assert stage.session.voice.microphone.end > end
+            assert len(stage.stages.hops) > last + 10, "and the hops go on"
+
+    run(scene())

@@ -186,9 +186,10 @@ def test_the_microphone_arrives_with_its_level_and_count() -> None:
         heard: list[np.ndarray] = []
         places: list[int] = []
 
-        def take(pcm: np.ndarray, place: int) -> None:
+        def take(pcm: np.ndarray, place: int, age_s: float) -> int:
             heard.append(pcm)
             places.append(place)
+            return 640
 
         def steady() -> bool:
             """A second of the tone as it was made: stereo must not come out 3 dB too loud. A busy machine leaves holes at times."""
@@ -218,7 +219,12 @@ def test_the_microphone_arrives_with_its_level_and_count() -> None:
 def test_sections_may_come_in_any_order(audio_first: bool, data_first: bool, order: list[str]) -> None:
     async def body(hub: LiveHub, ticker: Ticker, client: Client) -> None:
         heard: list[int] = []
-        peer = LivePeer(hub, RTC, on_microphone=lambda samples, place: heard.append(len(samples)))
+
+        def take(samples: np.ndarray, place: int, age_s: float) -> int:
+            heard.append(len(samples))
+            return 640
+
+        peer = LivePeer(hub, RTC, on_microphone=take)
         if not data_first:
             client.channel()
         offer = await client.offer()
@@ -253,7 +259,7 @@ def test_a_camera_and_a_second_voice_are_turned_off() -> None:
     async def body(hub: LiveHub, ticker: Ticker, client: Client) -> None:
         client.pc.addTransceiver("video", direction="sendonly")
         client.pc.addTrack(Tone())
-        peer = LivePeer(hub, RTC, on_microphone=lambda samples, place: None)
+        peer = LivePeer(hub, RTC, on_microphone=lambda samples, place, age_s: 0)
         answer = await peer.answer(await client.offer())
         sections = answer.split("m=")[1:]
         directions = [next(line for line in one.splitlines() if line in DIRECTIONS) for one in sections[:4]]

@@ -132,7 +132,7 @@ async def visits(count: int, leave: Callable[[int], str]) -> list[tuple[tuple[in
     for index in range(count):
         async with running_hub() as (hub, _):
             ended: list[EndReason] = []
-            peer = LivePeer(hub, RTC, on_microphone=lambda samples, place: None, on_ended=ended.append)
+            peer = LivePeer(hub, RTC, on_microphone=lambda samples, place, age_s: 0, on_ended=ended.append)
             client = Client(audio="sendrecv")
             client.channel()
             answer = await peer.answer(await client.offer())
@@ -177,7 +177,7 @@ def test_nothing_touches_the_disk() -> None:
     async def body() -> None:
         async with running_hub() as (hub, _):
             client = Client(audio="sendrecv")
-            peer = LivePeer(hub, RTC, on_microphone=lambda samples, place: None)
+            peer = LivePeer(hub, RTC, on_microphone=lambda samples, place, age_s: 0)
             await client.accept(await peer.answer(await client.offer()))
             await until(lambda: len(client.pictures) > 0)
             for _ in range(5):  # whatever else runs in this process may write to its log meanwhile
