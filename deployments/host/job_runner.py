@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -12,7 +13,7 @@ import structlog
 from ray.exceptions import RayError
 from ray.serve.exceptions import RayServeException
 
-from deployments.video_jobs.commands import CountReady, FindFailed, PurgeJobs
+from deployments.video_jobs.commands import CountReady, FindFailed, PurgeJobs, QueueFacts, ReadQueue
 from deployments.video_jobs.settings import VideoJobSettings
 from deployments.video_jobs.store import Jobs
 from deployments.video_jobs.uploads import JobUploads
@@ -21,6 +22,8 @@ from kernels.errors import LiveAnchorError, first_line
 
 LOOK_S: Final = 2.0
 """Seconds between looks for jobs that wait; a new job, or one that ended, makes the next look sooner."""
+NOTE_S: Final = 10.0
+"""Seconds between two notes of the queue's length and age, which metrics show."""
 TIDY_S: Final = 600.0
 UPLOAD_AGE_S: Final = 3600.0
 """Seconds after which an upload counts as forgotten where no job has its id."""
@@ -39,6 +42,7 @@ class JobRunner:
         has_room: Says whether live sessions here leave room for other work.
         call: Calls `work` of any host, this one included.
         clock: Gives monotonic seconds.
+        note: Told from time to time how long the queue is, and how old.
     """
 
     def __init__(
@@ -50,7 +54,9 @@ class JobRunner:
         has_room: Callable[[], bool],
         call: Callable[[], Awaitable[bool]],
         clock: Callable[[], float] = time.monotonic,
+        note: Callable[[QueueFacts], None] = lambda facts: None,
     ) -> None:
+        self._note = note
         self._jobs = jobs
         self._worker = worker
         self._uploads = uploads
@@ -58,10 +64,12 @@ class JobRunner:
         self._has_room = has_room
         self._call = call
         self._clock = clock
-        self._working = 0
+        self._working: set[asyncio.Task[bool]] = set()
+        self._resting = False
         self._calls: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
         self._tidied_at = clock()
+        self._noted_at = -math.inf
         self._log = structlog.get_logger("liveanchor.jobs")
 
     async def work(self) -> bool:
@@ -70,13 +78,34 @@ class JobRunner:
         Raises:
             LiveAnchorError: The store cannot be used.
         """
-        if self._working >= self._settings.per_host or not self._has_room():
+        if self._resting or len(self._working) >= self._settings.per_host or not self._has_room():
             return False
-        self._working += 1
+        working = asyncio.create_task(self._worker.work(), name="video-job")
+        self._working.add(working)
         try:
-            return await self._worker.work()
+            await asyncio.wait((working,))
+        except asyncio.CancelledError:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+            raise
         finally:
-            self._working -= 1
+            self._working.discard(working)
+        return False if working.cancelled() else working.result()
+
+    def rest(self) -> None:
+        """Begin no more jobs; those that are being made go on."""
+        self._resting = True
+
+    def count(self) -> int:
+        """Number of jobs that are being made here."""
+        return len(self._working)
+
+    async def give_back(self) -> None:
+        """Give the jobs that are being made back to the queue, and return when the store knows."""
+        working = tuple(self._working)
+        for one in working:
+            one.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
 
     def wake(self) -> None:
         """Look for jobs now."""
@@ -95,11 +124,14 @@ class JobRunner:
 
     async def _look(self) -> None:
         free = self._settings.per_host - len(self._calls)
-        if free > 0:
+        if free > 0 and not self._resting:
             for _ in range(min(free, await self._jobs.handle(CountReady()))):
                 calling = asyncio.create_task(self._have_one_made())
                 self._calls.add(calling)
                 calling.add_done_callback(self._calls.discard)
+        if self._clock() - self._noted_at >= NOTE_S:
+            self._noted_at = self._clock()
+            self._note(await self._jobs.handle(ReadQueue()))
         if self._clock() - self._tidied_at >= TIDY_S:
             self._tidied_at = self._clock()
             await self._tidy()

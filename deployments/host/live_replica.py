@@ -126,6 +126,20 @@ class LiveReplica:
         async for event in self._sessions.events(session_id, after):
             yield event
 
+    def warn(self, seconds: float) -> None:
+        """Tell every session here that it ends in so many seconds."""
+        if self._sessions is not None:
+            self._sessions.warn(seconds)
+
+    def count(self) -> int:
+        """Number of sessions here."""
+        return 0 if self._sessions is None else len(self._sessions.ids)
+
+    async def drain(self) -> None:
+        """End every session here, and return when everything of them is free."""
+        if self._sessions is not None:
+            await self._sessions.drain_all()
+
     async def where(self, session_id: str) -> str:
         """Ask the registry which replica holds a session; errors are those of `SessionRegistry.where`."""
         with translated(REGISTRY):

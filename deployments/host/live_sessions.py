@@ -204,10 +204,18 @@ class LiveSessions:
             entry.session.end(EndReason.DRAINED)
             await self.ended_because(session_id)
 
+    async def drain_all(self) -> None:
+        """End all sessions at once, and wait until everything is free."""
+        await asyncio.gather(*map(self.drain, self.ids))
+
+    def warn(self, seconds: float) -> None:
+        """Tell every session that it ends in so many seconds."""
+        for entry in self._entries.values():
+            entry.session.warn(seconds)
+
     async def close(self) -> None:
-        """End all sessions."""
-        for session_id in self.ids:
-            await self.drain(session_id)
+        """End all sessions and what they share."""
+        await self.drain_all()
         if self._warming is not None:
             self._warming.cancel()
             await asyncio.gather(self._warming, return_exceptions=True)

@@ -148,6 +148,22 @@ class SessionHostReplica:
         """Counters of this replica."""
         return self._jobs.stats()
 
+    async def begin_drain(self, seconds: float) -> None:
+        """Begin no more videos, and tell live sessions that they end in so many seconds."""
+        self._runner.rest()
+        self._live.warn(seconds)
+
+    async def in_work(self) -> int:
+        """Number of files, videos and live sessions here."""
+        files = (
+            self._jobs.stats().active_jobs
+        )  # those of videos among them, but not while their results are being stored
+        return max(len(files), self._runner.count()) + self._live.count()
+
+    async def end_work(self) -> None:
+        """End live sessions, and give the videos in work back to the queue."""
+        await asyncio.gather(self._runner.give_back(), self._live.drain())
+
     async def drop_avatars(self, avatar_ids: list[str]) -> str:
         """Drop what this process keeps of avatars, and answer its id."""
         await asyncio.to_thread(drop_copies, self._avatars_uri, avatar_ids)

@@ -82,7 +82,7 @@ class JobWorker:
         Raises:
             LiveAnchorError: The store cannot be used.
         """
-        job = await self._jobs.handle(ClaimJob(self._name, self._settings.lease_s))
+        job = await self._claimed()
         if job is None:
             return False
         attempt = _Attempt(job)
@@ -104,6 +104,17 @@ class JobWorker:
             beating.cancel()
             await asyncio.gather(making, beating, return_exceptions=True)
         return True
+
+    async def _claimed(self) -> VideoJob | None:
+        """Claim a job; one that comes after all when this was cancelled is given back."""
+        claiming = asyncio.create_task(self._jobs.handle(ClaimJob(self._name, self._settings.lease_s)))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            [job] = await asyncio.gather(claiming, return_exceptions=True)
+            if isinstance(job, VideoJob):
+                await self._finish(job, GivenBack(), last_try=True)
+            raise
 
     async def _ended(self, job: VideoJob, making: asyncio.Task[Outcome]) -> Outcome:
         """How the work ended. What was not foreseen is told to the store like any other fault, and then to the caller."""

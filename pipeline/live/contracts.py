@@ -79,14 +79,14 @@ class LiveEvent:
     """Something that a client may want to know.
 
     Attributes:
-        name: `speaking_started`, `speaking_finished`, `interrupted`, `connected`, `quality`, `ended`, `error`.
+        name: `speaking_started`, `speaking_finished`, `interrupted`, `connected`, `quality`, `draining`, `ended`, `error`.
         session_id: Id of the session that it happened in.
         epoch: Epoch of the session when it happened.
         at_s: Position on the media clock in seconds.
         position_s: Seconds of the utterance that were sent, for `speaking_finished`; None for other events.
         interrupted: Whether the utterance was cut short, for `speaking_finished`; None for other events.
         utterance_id: Id of the utterance that the event is about; None where it is about none.
-        detail: Explanation for people; of `quality`, `reduced` or `full`.
+        detail: Explanation for people; of `quality`, `reduced` or `full`; of `draining`, seconds until the session ends.
     """
 
     name: str

@@ -230,6 +230,10 @@ class LiveSession:
         """Tell the client of a failure that does not end the session."""
         self._speaking.event("error", utterance_id=utterance_id, detail=detail)
 
+    def warn(self, seconds: float) -> None:
+        """Tell the client that the service ends in so many seconds, and this session with it."""
+        self._speaking.event("draining", detail=f"{seconds:g}")
+
     def stats(self) -> LiveStats:
         """Numbers of now."""
         now = self._clock.now()

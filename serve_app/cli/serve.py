@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 START_S = 300.0
 WATCH_S = 10.0
 PATIENCE = 3
+MAX_DRAIN_S = 24 * 3600
 
 
 def serve(
@@ -38,13 +40,23 @@ def serve(
             help="GPUs of a cluster that is started here: all (where nothing is said), how many, or indices such as 0,2."
         ),
     ] = None,
+    drain_s: Annotated[
+        int,
+        typer.Option(
+            "--drain-s",
+            parser=whole("--drain-s", range(MAX_DRAIN_S + 1)),
+            help="Seconds that work may take to finish when the service is told to end, on a cluster that is started here.",
+        ),
+    ] = 30,
 ) -> None:
     """Serve talking heads over HTTP until interrupted.
 
     Uses the Ray cluster that RAY_ADDRESS names or that runs on this machine;
-    where there is none, starts one that ends with this command (Ctrl-C, exit
-    code 0), with a Ray node per GPU, so that every GPU has a whole set of
-    stages. GPU shares are set where the cluster has GPUs. Prints the address,
+    where there is none, starts one that ends with this command (Ctrl-C or
+    SIGTERM, exit code 0), with a Ray node per GPU, so that every GPU has a whole
+    set of stages. Told to end, it takes nothing new, lets files, videos and live
+    sessions finish for at most --drain-s, ends the sessions that are left and
+    gives videos back to the queue; told twice, it ends at once. GPU shares are set where the cluster has GPUs. Prints the address,
     where the logs are, and the commands for state and end.
 
     Example: liveanchor serve --host 0.0.0.0 --port 8000
@@ -88,9 +100,35 @@ def serve(
             return
         stderr.print("press Ctrl-C to stop")
         stop = threading.Event()
+        told_once = partial(_told, stop)
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
-        watch(cluster, stop)
+            signal.signal(number, told_once)
+        try:
+            watch(cluster, stop)
+            drain_and_say(float(drain_s))
+        except KeyboardInterrupt:
+            stderr.print("told twice: ends at once")
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: None)  # Ray's processes are being ended
+
+
+def drain_and_say(seconds: float) -> None:
+    """Let what runs finish, and say so where something does."""
+    from serve_app.cluster.drain import Work, drain
+
+    def say(left: int) -> None:
+        stderr.print(f"{left} in work: waiting for at most {seconds:g} s (Ctrl-C again ends at once)")
+
+    if left := drain(Work(), seconds, say):
+        stderr.print(f"{left} did not finish: live sessions were ended, videos go on after the next start")
+
+
+def _told(stop: threading.Event, *_: object) -> None:
+    """Take a signal: the first one ends the service, the next one does so at once."""
+    if stop.is_set():
+        raise KeyboardInterrupt
+    stop.set()
 
 
 def key_note(settings: AppConfig, host: str) -> str:

@@ -23,6 +23,7 @@ from serve_app.http.access.routes import access_routes
 from serve_app.http.avatars.routes import avatar_routes
 from serve_app.http.capacity import JobGate, UploadBudget, UploadGate
 from serve_app.http.context import REQUEST_ID, ContextMiddleware
+from serve_app.http.draining import Draining
 from serve_app.http.files.generate import generate_routes
 from serve_app.http.files.results import result_routes
 from serve_app.http.forget.routes import forget_routes
@@ -78,6 +79,7 @@ def create_api(
     """
     metrics = HttpMetrics(mirror)
     limits = settings.limits
+    draining = Draining()
     access = Access(settings.keys, settings.listens_elsewhere, wall_clock)
     services = Services(
         host=host,
@@ -128,6 +130,7 @@ def create_api(
         AccessGuard,
         access=access,
         rates=Rates(settings.quotas),
+        draining=draining,
         metrics=metrics,
         retry_after_s=limits.retry_after_s,
     )
@@ -155,6 +158,7 @@ def create_api(
         cors=bool(settings.http.cors_origins),
     )
     api.state.services = services
+    api.state.draining = draining
     return api
 
 

@@ -30,6 +30,7 @@ class _Ingress:
     def __init__(self, host: DeploymentHandle[Any], settings: ApiSettings) -> None:
         configure_replica_logs()
         self._host = host
+        self._api: FastAPI | None = None
         here = {
             "proxy_echoes_request_id": True,
             "listens_elsewhere": settings.keys.required == "auto" and listens_elsewhere(),
@@ -40,7 +41,20 @@ class _Ingress:
         """Called by Ray Serve in each replica, once the handle is there."""
         jobs = RayJobs(serve.get_replica_context().app_name, self._settings.stores.jobs, self._wake)
         host = RayHost(self._host, avatars_uri=self._settings.stores.avatars)
-        return create_api(host, RayLiveHost(self._host), self._settings, RayMirror(), jobs=jobs)
+        self._api = create_api(host, RayLiveHost(self._host), self._settings, RayMirror(), jobs=jobs)
+        return self._api
+
+    def begin_drain(self) -> None:
+        """Take nothing new that ends with this process."""
+        if self._api is not None:
+            self._api.state.draining.begin()
+
+    def in_work(self) -> int:
+        """Files whose answers are not sent yet, and uploads that come in."""
+        if self._api is None:
+            return 0
+        services = self._api.state.services
+        return int(services.gate.active + services.intake.coming)
 
     async def _wake(self) -> None:
         """Tell a host that a video waits to be made."""

@@ -12,12 +12,13 @@ from serve_app.http.access.access import Access, path_of
 from serve_app.http.access.counters import rate_limit_fields
 from serve_app.http.access.rates import Rates
 from serve_app.http.context import request_id_of
+from serve_app.http.draining import Draining, DrainingError
 from serve_app.http.live.socket import POLICY_VIOLATION
 from serve_app.http.metrics import HttpMetrics
 from serve_app.http.problems.errors import QuotaExceededError
 from serve_app.http.problems.translate import code_of, problem_response
 
-_USUAL = (InvalidInputError, SessionNotFoundError, QuotaExceededError)
+_USUAL = (InvalidInputError, SessionNotFoundError, QuotaExceededError, DrainingError)
 
 
 class AccessGuard:
@@ -29,12 +30,22 @@ class AccessGuard:
         app: What is inside.
         access: Knows the keys.
         rates: Counts requests.
+        draining: Refuses new work where the service is about to end.
         metrics: Told about refusals.
         retry_after_s: What a 503 tells callers to wait.
     """
 
-    def __init__(self, app: ASGIApp, access: Access, rates: Rates, metrics: HttpMetrics, retry_after_s: float) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: Access,
+        rates: Rates,
+        draining: Draining,
+        metrics: HttpMetrics,
+        retry_after_s: float,
+    ) -> None:
         self._app = app
+        self._draining = draining
         self._access = access
         self._rates = rates
         self._metrics = metrics
@@ -48,6 +59,7 @@ class AccessGuard:
             return
         try:
             caller = self._access.admit(scope)
+            self._draining.check(scope.get("method", "GET"), path_of(scope))
             fields = rate_limit_fields(await self._rates.count(caller, scope.get("method", "GET"), path_of(scope)))
         except LiveAnchorError as error:
             await self._refuse(error, scope, receive, send)

@@ -400,6 +400,7 @@ KINDS: Final[dict[str, ProblemKind]] = {
         "The queue of speech is full",
         "Send the rest when some of the waiting speech was spoken, or interrupt the session.",
     ),
+    "draining": ProblemKind(503, "The service is about to end", "It takes videos alone. Ask again later.", _LATER),
     "no_capacity": ProblemKind(
         503,
         "There is no room for one more live session",

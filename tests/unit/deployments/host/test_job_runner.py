@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,16 @@ from ray.exceptions import RaySystemError
 from deployments.graph.errors import NotReadyError
 from deployments.host import job_runner
 from deployments.host.command import Answer
-from deployments.host.job_runner import TIDY_S, UPLOAD_AGE_S, JobRunner
-from deployments.video_jobs.commands import AddJob, CancelJob, ClaimJob, CountJobs, FinishJob, JobCommand
+from deployments.host.job_runner import NOTE_S, TIDY_S, UPLOAD_AGE_S, JobRunner
+from deployments.video_jobs.commands import AddJob, CancelJob, ClaimJob, CountJobs, FinishJob, JobCommand, QueueFacts
 from deployments.video_jobs.errors import JobStoreError
 from deployments.video_jobs.job import JobResult, JobSpec, JobState
 from deployments.video_jobs.settings import VideoJobSettings
 from deployments.video_jobs.sqlite_store import SqliteJobStore
 from deployments.video_jobs.uploads import AUDIO, JobUploads
+from deployments.video_jobs.worker import JobTools, JobWorker
+from pipeline.config import SessionSettings
+from pipeline.media.results.store import ResultsStore
 from tests.support.in_process_jobs import ThreadJobs
 from tests.support.manual_clock import ManualClock
 
@@ -189,3 +193,74 @@ def test_what_failed_videos_keep_is_bounded(tmp_path: Path) -> None:
 
     running(host, then)
     assert set(host.uploads.there()) == {"video_01", "video_03", "video_04", "video_ff"}
+
+
+def test_a_host_that_rests_begins_nothing_and_lets_what_it_makes_finish(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.add(VideoJobSettings().per_host + 1)
+
+    async def then() -> None:
+        await until(lambda: host.worker.at_once == VideoJobSettings().per_host)
+        host.runner.rest()
+        host.worker.held.set()
+        await until(lambda: host.states() == {JobState.COMPLETED: VideoJobSettings().per_host, JobState.QUEUED: 1})
+        assert not await host.runner.work()
+
+    running(host, then)
+    assert host.states()[JobState.QUEUED] == 1
+
+
+def test_what_does_not_finish_is_given_back_and_costs_no_attempt(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.add(1)
+    folder = tmp_path / "results"
+
+    async def never(job: Any) -> Any:
+        await asyncio.Event().wait()
+        yield job
+
+    async def register(data: bytes, owner: str) -> str:
+        raise AssertionError("no portrait came")
+
+    results = ResultsStore(str(folder), 2**20, 60.0)
+    tools = JobTools(never, register, host.uploads, results, SessionSettings())  # type: ignore[arg-type]
+    host.uploads.write("video_00", AUDIO, b"speech")
+    host.worker.work = JobWorker(host.jobs, tools, VideoJobSettings(), "w").work
+
+    async def then() -> None:
+        await until(lambda: host.states() == {JobState.RUNNING: 1})
+        host.runner.rest()
+        await host.runner.give_back()
+        assert host.states() == {JobState.QUEUED: 1}
+
+    running(host, then)
+    again = host.jobs.store.handle(ClaimJob("another", 30.0))
+    assert again is not None and again.job_id == "video_00"
+    with sqlite3.connect(tmp_path / "jobs.sqlite3") as database:
+        assert database.execute("SELECT failures, lost FROM jobs").fetchall() == [(0, 0)]
+    assert host.uploads.has("video_00", AUDIO) and not list(folder.glob("*.mp4"))
+
+
+def test_the_queue_s_length_and_age_are_told_now_and_then(tmp_path: Path) -> None:
+    host = Host(tmp_path, lambda: False)
+    host.add(3)
+    noted: list[QueueFacts] = []
+    runner = JobRunner(
+        host.jobs,
+        host.worker,
+        host.uploads,
+        VideoJobSettings(),
+        lambda: False,
+        host.runner.work,
+        host.clock,
+        noted.append,
+    )
+
+    async def looks() -> None:
+        for _ in range(3):
+            await runner._look()
+        host.clock.now += NOTE_S
+        await runner._look()
+
+    asyncio.run(looks())
+    assert [(one.waiting, one.running, one.messages) for one in noted] == [(3, 0, 0)] * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from deployments.video_jobs.commands import (
     AddJob,
     BeatJob,
     CancelJob,
+    ClaimJob,
     FinishJob,
     GetJob,
     JobCommand,
@@ -245,6 +247,33 @@ def test_a_worker_that_is_stopped_gives_its_job_back(tmp_path: Path) -> None:
     asyncio.run(stopped())
     job = bench.job()
     assert (job.state, job.attempt) == (JobState.QUEUED, 1) and bench.kept(tmp_path) == []
+
+
+def test_a_worker_that_is_stopped_while_it_claims_gives_that_job_back(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.add()
+
+    async def go() -> None:
+        answers, handle = asyncio.Event(), bench.jobs.handle
+
+        async def slow(command: Any) -> Any:
+            answer = await handle(command)
+            if isinstance(command, ClaimJob):
+                await answers.wait()
+            return answer
+
+        bench.jobs.handle = slow  # type: ignore[method-assign]
+        working = asyncio.create_task(bench.worker.work())
+        while bench.job().state is not JobState.RUNNING:  # noqa: ASYNC110  # of a store, which has no events
+            await asyncio.sleep(0.005)
+        working.cancel()
+        await asyncio.sleep(0)
+        answers.set()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+
+    asyncio.run(go())
+    assert bench.job().state is JobState.QUEUED
 
 
 def test_the_same_job_gives_the_same_bytes_however_often_it_is_begun(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def run(
     monkeypatch.setattr(clusters, "submit", lambda cluster, document: None)
     monkeypatch.setattr(clusters, "wait_until_running", lambda *_: "http://127.0.0.1:8000")
     monkeypatch.setattr(command, "watch", lambda cluster, stop: None)
+    monkeypatch.setattr(command, "drain_and_say", lambda seconds: None)
     monkeypatch.setattr(command.signal, "signal", lambda number, handler: None)
     return CliRunner().invoke(app, ["serve", *arguments])
 
