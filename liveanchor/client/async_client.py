@@ -86,6 +86,20 @@ class AsyncClient:
         """All presenters that this caller may use."""
         return await self.send(calls.presenters())
 
+    async def register(self, portrait: Upload, *, name: str = "", consent: str = "") -> Presenter:
+        """Make a presenter that stays until it is removed; the same picture gives the same one.
+
+        Args:
+            portrait: A picture or a short video.
+            name: For people; that of the file where it is empty.
+            consent: Who agreed that the face is animated, and for what; kept with the presenter. Some services insist on it.
+        """
+        return await self.send(calls.register(portrait, name, consent))
+
+    async def remove_presenter(self, avatar_id: str) -> None:
+        """Remove a presenter, with what was agreed to about it."""
+        await self.send(calls.remove_presenter(avatar_id))
+
     async def progress(self, job_id: str) -> Progress:
         """How far the file of `generate(job_id=...)` is; from another task."""
         return await self.send(calls.progress(job_id))

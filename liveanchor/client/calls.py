@@ -35,6 +35,22 @@ def presenters() -> Call[tuple[Presenter, ...]]:
     return Call("GET", "/avatars", read)
 
 
+def register(portrait: Upload, name: str, consent: str) -> Call[Presenter]:
+    """A presenter of a portrait or a short video; it stays until it is removed."""
+
+    def read(answer: httpx.Response) -> Presenter:
+        found = answer.json()
+        return Presenter(str(found["avatar_id"]), str(found["name"]))
+
+    fields = {"name": name, "consent": consent}
+    return Call("POST", "/avatars", read, fields=fields, uploads={"file": portrait}, patient=True)
+
+
+def remove_presenter(avatar_id: str) -> Call[None]:
+    """Remove a presenter."""
+    return Call("DELETE", f"/avatars/{in_path(avatar_id, 'avatar_id')}", lambda _: None)
+
+
 def generate(
     audio: Upload | None, text: str, portrait: Upload | None, options: dict[str, str], job_id: str
 ) -> Call[Generated]:

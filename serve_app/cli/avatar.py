@@ -29,15 +29,27 @@ def register(
     ],
     name: Annotated[str, typer.Option(help="A name for people, else the file's; the id comes from the content.")] = "",
     family: Annotated[str, typer.Option(help=f"Whose renderer draws it: {', '.join(FAMILIES)}.")] = DEFAULT_FAMILY,
+    consent: Annotated[
+        str, typer.Option(help="Who agreed that this face is animated, and for what; kept with the presenter.")
+    ] = "",
 ) -> None:
     """Register a portrait or a short video and print the presenter's id.
 
     Example: liveanchor avatar register portrait.jpg --name "Evening news"
     """
+    from deployments.host.avatar_consents import CONSENT, MAX_STATEMENT_BYTES, AvatarConsents
     from pipeline.session.local_job import register_source
+    from serve_app.config.settings import load_config
 
+    consent = consent.strip()
+    if not consent and load_config().consent.needed:
+        raise InvalidInputError("--consent", "nothing", CONSENT)
+    if len(consent.encode("utf-8", "replace")) > MAX_STATEMENT_BYTES:
+        raise InvalidInputError("--consent", "a longer text", f"{CONSENT}, in {MAX_STATEMENT_BYTES} bytes")
     with without_litert_greeting():
         avatar = register_source(existing_file(source, "FILE"), name, family=family)
+    if consent:
+        AvatarConsents("").keep(avatar.avatar_id, "", consent)
     stdout.print(avatar.avatar_id)
 
 
@@ -88,15 +100,19 @@ def picture(
 
 @app.command("delete")
 def delete(avatar_id: Annotated[str, typer.Argument(help="Id or name as `avatar list` prints it.")]) -> None:
-    """Remove a presenter from this machine.
+    """Remove a presenter from this machine, with what was agreed to about it.
 
     Example: liveanchor avatar delete 0123456789abcdef0123456789abcdef
     """
+    from deployments.host.avatar_consents import AvatarConsents
+    from deployments.host.avatar_owners import AvatarOwners
     from pipeline.session.local_job import avatar_store
 
     avatar_id = presenter_id(avatar_id, "AVATAR_ID", presenters_here)
     with presenter_named_by("AVATAR_ID"):
         avatar_store().delete(avatar_id)
+    AvatarOwners("").forget(avatar_id)
+    AvatarConsents("").drop(avatar_id, None)
 
 
 def _kept(used_at: float | None) -> str:

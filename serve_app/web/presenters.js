@@ -2,6 +2,7 @@
 
 import { acceptDrops, byId, make, raiseProblem, show, showProblem } from "./dom.js";
 import { asProblem, call, getJson } from "./api.js";
+import { askConsent } from "./consent.js";
 import { showPicture } from "./session.js";
 
 const TYPES = "image/jpeg,image/png,image/webp,image/heic,image/heif,image/avif,video/mp4,video/webm,video/quicktime";
@@ -33,6 +34,7 @@ export class Presenters {
   constructor(onChange) {
     this.onChange = onChange;
     this.known = [];
+    this.asks = false;
     this.chosen = null;
     Object.assign(this, fill(byId("presenter-card")));
     this.input = make("input", { type: "file", accept: TYPES, className: "hidden", id: "portrait" });
@@ -52,8 +54,9 @@ export class Presenters {
 
   async load() {
     try {
-      const found = (await getJson("/avatars")).avatars;
-      this.known = found.filter((one) => !one.temporary); // strangers that jobs brought along
+      const { avatars, consent_needed: needed } = await getJson("/avatars");
+      this.asks = needed;
+      this.known = avatars.filter((one) => !one.temporary); // strangers that jobs brought along
       showProblem(this.error, null);
     } catch (error) {
       showProblem(this.error, asProblem(error), () => this.load());
@@ -85,6 +88,8 @@ export class Presenters {
   }
 
   async #register(file) {
+    const consent = this.asks ? await askConsent() : "";
+    if (consent === null) return;
     const url = URL.createObjectURL(file);
     const spinner = make("span", { className: "spinner" });
     const busy = make("div", { className: "tile busy" }, ...(file.type.startsWith("image/") ? [make("img", { src: url, alt: "" })] : []), spinner);
@@ -94,6 +99,7 @@ export class Presenters {
     try {
       const form = new FormData();
       form.append("file", file);
+      if (consent) form.append("consent", consent);
       const made = await (await call("/avatars", { method: "POST", body: form })).json();
       this.known = [...this.known.filter((one) => one.avatar_id !== made.avatar_id), made];
       this.chosen = made;

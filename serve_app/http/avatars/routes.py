@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field
 
 from deployments.host.avatar_commands import DeleteAvatar, GetAvatar, ListAvatars, ReadConsents, ReadPreview
+from deployments.host.avatar_consents import CONSENT
 from kernels.errors import InvalidInputError
 from pipeline.avatars.name import clean_name
 from pipeline.avatars.store import AvatarNotFoundError, AvatarSummary, check_avatar_id
@@ -21,7 +22,6 @@ from serve_app.http.body.fields import text_field
 from serve_app.http.body.multipart import need_file, read_multipart
 from serve_app.http.body.pieces import MULTIPART, FormShape, content_type, refuse_query
 from serve_app.http.files.byte_range import names_tag
-from serve_app.http.files.fields import CONSENT
 from serve_app.http.openapi import avatar_body, picture_answer, problems
 from serve_app.http.problems.errors import MissingFieldError, UnsupportedBodyError
 from serve_app.http.services import Services
@@ -55,6 +55,7 @@ class AvatarList(BaseModel):
     """All presenters."""
 
     avatars: list[AvatarAnswer]
+    consent_needed: bool = Field(False, description="Whether `POST /avatars` takes none without `consent`.")
 
 
 class ConsentAnswer(BaseModel):
@@ -121,7 +122,8 @@ def avatar_routes(services: Services) -> APIRouter:
         only = caller_of(request.scope).only
         default = await host.handle(GetAvatar(""))
         found = [one for one in await host.handle(ListAvatars(only=only)) if one.avatar_id != default.avatar_id]
-        return AvatarList(avatars=[answer(default, is_default=True), *map(answer, found)])
+        shown = [answer(default, is_default=True), *map(answer, found)]
+        return AvatarList(avatars=shown, consent_needed=services.settings.consent.needed)
 
     @router.head("/{avatar_id}", include_in_schema=False)
     @router.get("/{avatar_id}", summary="One presenter", responses=problems(404, "avatar_bundle_schema", 500, 503))

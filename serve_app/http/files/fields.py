@@ -30,7 +30,6 @@ from serve_app.http.capacity import Hold
 from serve_app.http.problems.errors import ConflictingFieldsError
 from serve_app.http.settings import ApiSettings
 
-CONSENT: Final = "who agreed that this face is animated, and for what"
 JOB_SHAPE: Final = FormShape(
     ("audio", "portrait"),
     (

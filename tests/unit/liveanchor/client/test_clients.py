@@ -29,7 +29,7 @@ from liveanchor.client import (
 from liveanchor.client.async_client import AsyncLive, AsyncVideos
 from liveanchor.client.sync_client import Live, Videos
 from tests.support.both_clients import client_of_kind
-from tests.support.http_server import Served, serving, wav
+from tests.support.http_server import Served, serving, small_avatar, wav
 from tests.support.keys import keyed
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -155,6 +155,21 @@ def test_refusals_name_the_field(client: Any, tmp_path: Path) -> None:
     for video_id in ("", "..", "a/b", "video 1", "vidéo", "x?y"):
         with pytest.raises(BadArgumentError, match="video_id"):
             client.videos.get(video_id)
+
+
+def test_a_presenter_comes_and_goes(client: Any, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served.host, "register", lambda data, name: small_avatar(name, int(data)))
+    made = client.register(b"77", name="Anna", consent="Anna agreed.")
+    assert made in client.presenters() and made.name == "Anna"
+    stated = served.client.get(f"/avatars/{made.avatar_id}/consent").json()["consents"]
+    assert [one["statement"] for one in stated] == ["Anna agreed."]
+    client.remove_presenter(made.avatar_id)
+    assert made not in client.presenters()
+    with pytest.raises(RefusedError) as gone:
+        client.remove_presenter(made.avatar_id)
+    assert (gone.value.code, gone.value.status) == ("avatar_not_found", 404)
+    with pytest.raises(BadArgumentError, match="avatar_id"):
+        client.remove_presenter("../etc")
 
 
 def test_who_is_there(client: Any, served: Served) -> None:

@@ -16,6 +16,7 @@ from PIL import Image
 from rich.console import Console
 from typer.testing import CliRunner
 
+from deployments.host.avatar_consents import AvatarConsents
 from engines.weights.home import FACE_DIR_ENV, HOME_ENV
 from kernels.errors import InvalidInputError
 from pipeline.avatars.face_models import load_face_mesh
@@ -210,6 +211,32 @@ def test_a_picture_and_a_removal_by_name(tmp_path: Path, monkeypatch: pytest.Mon
     assert kept not in [one.avatar_id for one in AvatarStore(avatars_dir(tmp_path)).list()]
     with pytest.raises(InvalidInputError, match="AVATAR_ID: got 'Anna Example'"):
         CliRunner().invoke(app, ["avatar", "delete", "Anna Example"], catch_exceptions=False)
+
+
+def test_a_statement_of_consent_is_kept_asked_for_and_goes_with_its_presenter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOME_ENV, str(tmp_path))
+    portrait = tmp_path / "me.jpg"
+    portrait.write_bytes(b"a picture")
+    made = small_avatar("Anna")
+    store = AvatarStore(avatars_dir())
+    monkeypatch.setattr("pipeline.session.local_job.register_source", lambda *_, **__: store.put(made))
+
+    def said(*arguments: str) -> str:
+        return CliRunner().invoke(app, ["avatar", *arguments], catch_exceptions=False).output.strip()
+
+    assert said("register", str(portrait), "--consent", "  Anna agreed.  ") == made.avatar_id
+    [statement] = AvatarConsents("").of(made.avatar_id, None)
+    assert statement.statement == "Anna agreed."
+    said("delete", made.avatar_id)
+    assert AvatarConsents("").of(made.avatar_id, None) == () and AvatarConsents("").all() == {}
+    assert said("register", str(portrait)) == made.avatar_id and AvatarConsents("").all() == {}
+    monkeypatch.setenv("LIVEANCHOR_CONSENT__NEEDED", "true")
+    for wrong in ((), ("--consent", " "), ("--consent", "é" * 600)):
+        with pytest.raises(InvalidInputError) as refused:
+            said("register", str(portrait), *wrong)
+        assert refused.value.field == "--consent"
 
 
 def test_names_are_those_of_the_service_that_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
