@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ray import serve
+from ray.serve import metrics
 from ray.serve.handle import DeploymentHandle
 
 from deployments.config import SessionHostSettings
@@ -15,6 +16,7 @@ from deployments.host.avatar_commands import RegisterAvatar
 from deployments.host.file_jobs import FileJobs
 from deployments.host.hosted_avatars import HostedAvatars
 from deployments.host.job_runner import JobRunner
+from deployments.video_jobs.commands import QueueFacts
 from deployments.video_jobs.ray_jobs import RayJobs
 from deployments.video_jobs.uploads import JobUploads
 from deployments.video_jobs.worker import JobTools, JobWorker
@@ -54,4 +56,21 @@ def runner_of(
     store = RayJobs(place.app_name, stores.jobs, lambda: call("wake_jobs"))
     tools = JobTools(jobs.run, register, uploads, results, settings.session)
     worker = JobWorker(store, tools, settings.jobs, replica_id())
-    return JobRunner(store, worker, uploads, settings.jobs, has_room, lambda: call("work_on_jobs"))
+    gauges = _QueueGauges()
+    return JobRunner(store, worker, uploads, settings.jobs, has_room, lambda: call("work_on_jobs"), note=gauges.note)
+
+
+class _QueueGauges:
+    """The queue in Ray's exporter. Every host tells the same, so a board shows the largest."""
+
+    def __init__(self) -> None:
+        self._waiting = metrics.Gauge("liveanchor_videos_waiting", description="Videos that wait to be made.")
+        self._age_s = metrics.Gauge("liveanchor_videos_waiting_s", description="Age of the oldest of them in seconds.")
+        self._running = metrics.Gauge("liveanchor_videos_running", description="Videos that are being made.")
+        self._messages = metrics.Gauge("liveanchor_messages_waiting", description="Messages that wait to be delivered.")
+
+    def note(self, facts: QueueFacts) -> None:
+        self._waiting.set(facts.waiting)
+        self._age_s.set(facts.waiting_s)
+        self._running.set(facts.running)
+        self._messages.set(facts.messages)

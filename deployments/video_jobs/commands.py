@@ -30,7 +30,7 @@ class Added:
 
 @dataclass(frozen=True)
 class AddJob(JobCommand[Added]):
-    """Accept a job. Raises IdempotencyMismatchError, TooManyVideosError.
+    """Accept a job. Raises IdempotencyMismatchError, TooManyVideosError, TooManyOwnVideosError.
 
     Attributes:
         job_id: A new id. A repeated call with the same id adds nothing.
@@ -41,6 +41,7 @@ class AddJob(JobCommand[Added]):
         idempotency_key: Within 24 hours, the same owner and key add one job only; empty for no key.
         fingerprint: Digest of the request; must be the same where the key is.
         max_queued: Most jobs that may wait, this one included.
+        max_own: Most jobs of this owner that may wait, this one included; 0 for any number.
     """
 
     job_id: str
@@ -51,6 +52,7 @@ class AddJob(JobCommand[Added]):
     idempotency_key: str = ""
     fingerprint: str = ""
     max_queued: int = 1000
+    max_own: int = 0
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,17 @@ class CancelJob(OwnedJobCommand[VideoJob]):
 
 @dataclass(frozen=True)
 class RetryJob(OwnedJobCommand[VideoJob]):
-    """Queue a failed or cancelled job again, where it stood. Raises VideoStateError."""
+    """Queue a failed or cancelled job again, where it stood. Raises VideoStateError, TooManyVideosError, TooManyOwnVideosError.
+
+    A job about which `MOST_MESSAGES` messages were written is not queued again.
+
+    Attributes:
+        max_queued: Most jobs that may wait, this one included; 0 for any number.
+        max_own: Most jobs of its owner that may wait, this one included; 0 for any number.
+    """
+
+    max_queued: int = 0
+    max_own: int = 0
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,25 @@ class TooManyVideosError(LiveAnchorError):
         return f"{self.waiting} videos wait already, the most that are taken; try again later"
 
 
+class TooManyOwnVideosError(LiveAnchorError):
+    """As many jobs of one owner wait as one owner may have.
+
+    Args:
+        waiting: Number of its jobs that wait.
+    """
+
+    code = "too_many_videos"
+    retryable = True
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(waiting)
+        self.waiting = waiting
+
+    def __str__(self) -> str:
+        """Say in one line how many wait."""
+        return f"{self.waiting} videos of this key wait already, the most that are taken; try again later"
+
+
 class JobStoreError(LiveAnchorError):
     """The store of jobs does not answer, has no room, or is not the one that it was.
 

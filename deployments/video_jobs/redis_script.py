@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from deployments.video_jobs.redis_webhooks import OPERATIONS, OUTBOX
-from deployments.video_jobs.store import KEY_S, MOST_FAILURES, MOST_LOST, RETRY_PAUSE_S
+from deployments.video_jobs.store import KEY_S, MOST_FAILURES, MOST_LOST, MOST_MESSAGES, RETRY_PAUSE_S
 
 _BASIS: Final = """
 local P, op, a = KEYS[1], ARGV[2], cjson.decode(ARGV[3])
@@ -70,6 +70,16 @@ local function listed() return a.any and P .. 'all' or P .. 'of:' .. a.owner end
 local ops = {}
 """
 _INTAKE: Final = f"""
+local function check_room(owner)
+  local waiting = redis.call('ZCARD', P .. 'queued')
+  if a.max_queued > 0 and waiting >= a.max_queued then return {{error = 'full', waiting = waiting}} end
+  if a.max_own == 0 or waiting < a.max_own then return end
+  local own = 0
+  for _, id in ipairs(redis.call('ZRANGE', P .. 'queued', 0, -1)) do
+    if get(id, 'owner') == owner then own = own + 1 end
+  end
+  if own >= a.max_own then return {{error = 'own_full', waiting = own}} end
+end
 function ops.add()
   if get(a.id, 'state') then return {{job = read(a.id), created = false}} end
   local k = a.owner .. '\\n' .. a.key
@@ -78,8 +88,8 @@ function ops.add()
     if get(earlier, 'fingerprint') ~= a.fingerprint then return {{error = 'mismatch'}} end
     return {{job = read(earlier), created = false}}
   end
-  local waiting = redis.call('ZCARD', P .. 'queued')
-  if waiting >= a.max_queued then return {{error = 'full', waiting = waiting}} end
+  local no_room = check_room(a.owner)
+  if no_room then return no_room end
   set(a.id, 'owner', a.owner, 'state', 'queued', 'spec', a.spec, 'metadata', a.metadata, 'keep_s', s(a.keep_s),
     'fingerprint', a.fingerprint, 'created_at', s(now), 'not_before', '0', 'attempt', '0', 'failures', '0', 'lost', '0',
     'done', '0', 'total', '0')
@@ -94,6 +104,9 @@ function ops.retry()
   if not owned() then return {{error = 'unknown'}} end
   local state = get(a.id, 'state')
   if state ~= 'failed' and state ~= 'cancelled' then return {{error = 'state', state = state}} end
+  if number(a.id, 'messages') >= {MOST_MESSAGES} then return {{error = 'told'}} end
+  local no_room = check_room(get(a.id, 'owner'))
+  if no_room then return no_room end
   redis.call('HDEL', key(a.id), 'ended_at', 'failure')
   set(a.id, 'failures', '0', 'lost', '0')
   queue(a.id, now)

@@ -43,6 +43,8 @@ from deployments.video_jobs.refusals import (
     full,
     not_found,
     other_request,
+    own_full,
+    told_enough,
 )
 from deployments.video_jobs.rows import as_text, job_of
 from deployments.video_jobs.webhooks import WebhookCommand
@@ -92,8 +94,7 @@ class RedisJobStore:
                 found = self._run("add", command, **_added(command))
                 if found.get("error") == "mismatch":
                     raise other_request()
-                if found.get("error") == "full":
-                    raise full(int(found["waiting"]))
+                _check_room(found)
                 return Added(job_of(found["job"]), found["created"])
             case ClaimJob():
                 values = {"lease_s": command.lease_s, "worker": command.worker, "failure": as_text(LOST)}
@@ -111,7 +112,7 @@ class RedisJobStore:
             case CancelJob():
                 return self._one("cancel", command)
             case RetryJob():
-                return self._one("retry", command)
+                return self._one("retry", command, max_queued=command.max_queued, max_own=command.max_own)
             case DeleteJob():
                 return self._one("delete", command)
             case ListJobs():
@@ -138,8 +139,9 @@ class RedisJobStore:
             case _:  # while the service is changed, another version may ask
                 raise InvalidInputError("command", type(command).__name__, "a command of this version")
 
-    def _one(self, op: str, command: GetJob | CancelJob | RetryJob | DeleteJob) -> Any:
-        found = self._run(op, command)
+    def _one(self, op: str, command: GetJob | CancelJob | RetryJob | DeleteJob, **values: int) -> Any:
+        found = self._run(op, command, **values)
+        _check_room(found)
         match found.get("error"):
             case "unknown":
                 raise not_found(command.job_id)
@@ -147,6 +149,8 @@ class RedisJobStore:
                 raise cannot_cancel(found["state"])
             case "state":
                 raise cannot_retry(found["state"])
+            case "told":
+                raise told_enough()
         return job_of(found["job"])
 
     def _run(self, op: str, command: JobCommand[Any], **values: object) -> Any:
@@ -159,6 +163,14 @@ class RedisJobStore:
             raise JobStoreError(self._place, first_line(error, named=True)) from error
 
 
+def _check_room(found: dict[str, Any]) -> None:
+    match found.get("error"):
+        case "full":
+            raise full(int(found["waiting"]))
+        case "own_full":
+            raise own_full(int(found["waiting"]))
+
+
 def _added(command: AddJob) -> dict[str, object]:
     return {
         "spec": as_text(command.spec),
@@ -167,6 +179,7 @@ def _added(command: AddJob) -> dict[str, object]:
         "key": command.idempotency_key,
         "fingerprint": command.fingerprint,
         "max_queued": command.max_queued,
+        "max_own": command.max_own,
     }
 
 

@@ -6,12 +6,13 @@ from typing import Final
 
 from deployments.video_jobs.errors import (
     IdempotencyMismatchError,
+    TooManyOwnVideosError,
     TooManyVideosError,
     VideoNotFoundError,
     VideoStateError,
 )
 from deployments.video_jobs.job import JobFailure
-from deployments.video_jobs.store import MOST_LOST
+from deployments.video_jobs.store import MOST_LOST, MOST_MESSAGES
 from kernels.errors import InvalidInputError
 
 _ALLOWED: Final = "the id of a video of yours"
@@ -38,6 +39,17 @@ def other_request() -> IdempotencyMismatchError:
 def full(waiting: int) -> TooManyVideosError:
     """No more jobs may wait."""
     return TooManyVideosError(waiting)
+
+
+def own_full(waiting: int) -> TooManyOwnVideosError:
+    """No more jobs of this owner may wait."""
+    return TooManyOwnVideosError(waiting)
+
+
+def told_enough() -> VideoStateError:
+    """The job has ended too often."""
+    got = f"a video about which {MOST_MESSAGES} messages were written"
+    return VideoStateError("id", got, "a video that was repeated less often; make a new one")
 
 
 def cannot_cancel(state: str) -> VideoStateError:

@@ -31,9 +31,11 @@ from deployments.video_jobs.refusals import (
     full,
     not_found,
     other_request,
+    own_full,
+    told_enough,
 )
 from deployments.video_jobs.rows import as_text, job_of
-from deployments.video_jobs.store import KEY_S, MOST_FAILURES, RETRY_PAUSE_S
+from deployments.video_jobs.store import KEY_S, MOST_FAILURES, MOST_MESSAGES, RETRY_PAUSE_S
 
 _NEWEST: Final = """
     SELECT * FROM placed
@@ -67,9 +69,7 @@ def add(database: sqlite3.Connection, command: AddJob, now: float) -> Added:
         return Added(read(database, command.job_id), created=False)
     if command.idempotency_key and (earlier := _same_key(database, command, now)) is not None:
         return Added(earlier, created=False)
-    [waiting] = database.execute("SELECT COUNT(*) FROM jobs WHERE state = 'queued'").fetchone()
-    if waiting >= command.max_queued:
-        raise full(waiting)
+    _check_room(database, command.owner, command.max_queued, command.max_own)
     database.execute(
         """
         INSERT INTO jobs (id, owner, state, spec, metadata, keep_s, idempotency_key, fingerprint, created_at)
@@ -87,6 +87,16 @@ def add(database: sqlite3.Connection, command: AddJob, now: float) -> Added:
         ),
     )
     return Added(read(database, command.job_id), created=True)
+
+
+def _check_room(database: sqlite3.Connection, owner: str, max_queued: int, max_own: int) -> None:
+    waiting, own = database.execute(
+        "SELECT COUNT(*), COALESCE(SUM(owner = ?), 0) FROM jobs WHERE state = 'queued'", (owner,)
+    ).fetchone()
+    if max_queued and waiting >= max_queued:
+        raise full(waiting)
+    if max_own and own >= max_own:
+        raise own_full(own)
 
 
 def _same_key(database: sqlite3.Connection, command: AddJob, now: float) -> VideoJob | None:
@@ -184,6 +194,10 @@ def retry(database: sqlite3.Connection, command: RetryJob, now: float) -> VideoJ
     job = _owned(database, command)
     if job.state not in (JobState.FAILED, JobState.CANCELLED):
         raise cannot_retry(job.state)
+    [messages] = database.execute("SELECT COUNT(*) FROM messages WHERE job_id = ?", (job.job_id,)).fetchone()
+    if messages >= MOST_MESSAGES:
+        raise told_enough()
+    _check_room(database, job.owner, command.max_queued, command.max_own)
     database.execute(
         """
         UPDATE jobs SET state = 'queued', ended_at = NULL, failure = NULL, failures = 0, lost = 0, not_before = ?,

@@ -13,6 +13,8 @@ MOST_LOST: Final = 5
 """Attempts of one job that may end without a word, as when their process is killed; such a job may be what kills it."""
 RETRY_PAUSE_S: Final = 10.0
 """Seconds that a failed job waits before its next attempt."""
+MOST_MESSAGES: Final = 20
+"""Messages about one job: as often as that it may end, so that stopping and repeating it fills no store."""
 KEY_S: Final = 24 * 3600.0
 """Seconds for which an idempotency key is remembered."""
 

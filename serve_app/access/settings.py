@@ -50,6 +50,9 @@ class QuotaSettings(Settings):
         "0: any number.",
     )
     jobs_at_once: int = Field(8, ge=0, description="File jobs of one key at once; then 429. 0: any number.")
+    videos_waiting: int = Field(
+        200, ge=0, description="Videos in the background of one key that may wait at once; then 429. 0: any number."
+    )
     sessions_at_once: int = Field(16, ge=0, description="Live sessions of one key at once; then 429. 0: any number.")
     max_own_avatars: int = Field(200, ge=0, description="Presenters of one key; then 507. 0: any number.")
     max_own_avatars_bytes: int = Field(

@@ -1,4 +1,4 @@
-"""How much one caller may have at once: jobs, live sessions, presenters."""
+"""How much one caller may have at once: jobs, videos that wait, live sessions, presenters."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from serve_app.http.problems.errors import QuotaExceededError
 
 JOBS: Final = "jobs"
 SESSIONS: Final = "live_sessions"
+VIDEOS: Final = "videos_waiting"
 _WAIT_S: Final = 5
 _NO_BOUND: Final = 2**62
 
@@ -29,6 +30,7 @@ class Quotas:
 
     def __init__(self, settings: QuotaSettings) -> None:
         self._most = {JOBS: settings.jobs_at_once, SESSIONS: settings.sessions_at_once}
+        self._videos_waiting = settings.videos_waiting
         self._coming: dict[str, Counter[str]] = {name: Counter() for name in self._most}
         self._avatars = (settings.max_own_avatars, settings.max_own_avatars_bytes)
 
@@ -38,6 +40,10 @@ class Quotas:
             return None
         most, most_bytes = self._avatars
         return AvatarQuota(most or _NO_BOUND, most_bytes or _NO_BOUND)
+
+    def videos_waiting(self, caller: Caller) -> int:
+        """Most videos of a caller that may wait; 0 for any number."""
+        return 0 if caller.owner == NOBODY else self._videos_waiting
 
     @asynccontextmanager
     async def one_more(

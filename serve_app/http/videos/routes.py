@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,15 +14,18 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
 from deployments.video_jobs.commands import Added, AddJob, CancelJob, GetJob, RetryJob
-from deployments.video_jobs.errors import TooManyVideosError, VideoStateError
+from deployments.video_jobs.errors import TooManyOwnVideosError, TooManyVideosError, VideoStateError
 from deployments.video_jobs.job import ENDED, JobState, VideoJob
 from deployments.video_jobs.uploads import AUDIO, PORTRAIT, JobUploads
 from kernels.errors import InvalidInputError
+from serve_app.access.caller import Caller
 from serve_app.http.access.access import caller_of
+from serve_app.http.access.quotas import VIDEOS
 from serve_app.http.body.disconnect import until_disconnect
 from serve_app.http.capacity import Hold
 from serve_app.http.context import request_id_of
 from serve_app.http.openapi import problems
+from serve_app.http.problems.errors import QuotaExceededError
 from serve_app.http.services import Services
 from serve_app.http.videos.answers import DeletedVideo, VideoAnswer, VideoList, video_answer_of
 from serve_app.http.videos.deletion import delete_video
@@ -29,6 +34,8 @@ from serve_app.http.videos.owner import owner_of
 
 POLL_S: Final = 2
 """Seconds after which it is worth asking again."""
+WAIT_S: Final = 30
+"""Seconds after which one of a key's videos that wait may have begun."""
 REPLAYED: Final = "Idempotent-Replayed"
 _PAGE: Final[list[dict[str, Any]]] = [
     {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}},
@@ -75,7 +82,8 @@ def video_routes(services: Services) -> APIRouter:
                 form = await read_video_form(request, settings, hold)
             services.metrics.uploaded(hold.held)
             form = await _whole(services, request, form, hold)
-            added = await _added(services, form, caller.owner, key)
+            with _within_quota(services, caller) as most:
+                added = await _added(services, form, caller.owner, key, most)
         log.info("video_accepted", request_id=request_id_of(request.scope), job_id=added.job.job_id, new=added.created)
         await jobs.wake()
         headers = {"Location": f"/v1/videos/{added.job.job_id}"} | ({} if added.created else {REPLAYED: "true"})
@@ -125,9 +133,12 @@ def video_routes(services: Services) -> APIRouter:
     )
     async def retry(video_id: str, request: Request) -> Response:
         """From the upload that came with it, with the same seed; 409 where that is not kept any more."""
-        owner = owner_of(request)
-        await asyncio.to_thread(_check_kept, services.uploads, await jobs.handle(GetJob(video_id, owner)))
-        job = await jobs.handle(RetryJob(video_id, owner))
+        owner, caller = owner_of(request), caller_of(request.scope)
+        found = await jobs.handle(GetJob(video_id, owner))
+        await asyncio.to_thread(_check_kept, services.uploads, found)
+        with _within_quota(services, caller) as most:
+            own = most if found.owner == caller.owner else 0  # an operator's quota says nothing about another's videos
+            job = await jobs.handle(RetryJob(video_id, owner, settings.jobs.max_waiting, own))
         await jobs.wake()
         return answer(job, 202)
 
@@ -164,7 +175,17 @@ def _check_kept(uploads: JobUploads, job: VideoJob) -> None:
             raise VideoStateError("id", f"a video whose {kind} is not kept any more", "a new request with the files")
 
 
-async def _added(services: Services, form: VideoForm, owner: str, key: str) -> Added:
+@contextmanager
+def _within_quota(services: Services, caller: Caller) -> Iterator[int]:
+    """Give the number of videos of a caller that may wait, 0 for any; refuse one more where the store finds as many."""
+    most = services.quotas.videos_waiting(caller)
+    try:
+        yield most
+    except TooManyOwnVideosError as error:
+        raise QuotaExceededError(VIDEOS, most, "that wait", WAIT_S) from error
+
+
+async def _added(services: Services, form: VideoForm, owner: str, key: str, most: int) -> Added:
     """Keep the files, then the job: a job that can be claimed has its files."""
     job_id, uploads = f"video_{secrets.token_hex(16)}", services.uploads
     command = AddJob(
@@ -176,6 +197,7 @@ async def _added(services: Services, form: VideoForm, owner: str, key: str) -> A
         idempotency_key=key,
         fingerprint=form.fingerprint,
         max_queued=services.settings.jobs.max_waiting,
+        max_own=most,
     )
     needed = False
     try:
@@ -186,7 +208,7 @@ async def _added(services: Services, form: VideoForm, owner: str, key: str) -> A
         needed = True  # from here on it may be added, even where no answer comes; what no job needs goes later
         added = await services.jobs.handle(command)
         needed = added.created
-    except (InvalidInputError, TooManyVideosError):
+    except (InvalidInputError, TooManyVideosError, TooManyOwnVideosError):
         needed = False
         raise
     finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 from deployments.video_jobs.webhooks import MessageState
@@ -37,3 +39,23 @@ def verdict(tries: int, status: int, asked_s: float, chance: float) -> tuple[Mes
         return MessageState.GIVEN_UP, 0.0
     pause_s = PAUSES_S[tries - 1] * (1 - JITTER * chance)
     return MessageState.WAITING, max(pause_s, min(asked_s, LONGEST_ASKED_S))
+
+
+def asked_seconds(text: str, now: float) -> float:
+    """Read `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date in any of HTTP's three forms.
+
+    Args:
+        text: The field's value; empty where it did not come.
+        now: Seconds since the epoch.
+
+    Returns:
+        Seconds from now, at least 0; 0 for what is neither.
+    """
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:12])
+    try:
+        when = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return 0.0
+    return max(0.0, (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - now)

@@ -16,7 +16,7 @@ from deployments.video_jobs.webhooks import ClaimMessages, Message, MessageState
 from kernels.errors import InvalidInputError, first_line
 from pipeline.fetch.fetcher import Fetcher
 from serve_app.http.webhooks.body import body_of
-from serve_app.http.webhooks.schedule import verdict
+from serve_app.http.webhooks.schedule import asked_seconds, verdict
 from serve_app.http.webhooks.signature import new_secret, signed_headers
 
 FIELD: Final = "webhook_url"
@@ -91,30 +91,29 @@ class WebhookSender:
         body = body_of(message)
         now = int(self._wall_clock())
         headers = signed_headers(message.message_id, now, body, [one.text for one in valid])
-        status, note, asked_s = await self._sent(message.url, headers, body)
+        status, note, asked = await self._sent(message.url, headers, body)
+        asked_s = asked_seconds(asked, self._wall_clock())
         state, again_s = verdict(message.tries, status, asked_s, self._chance())
         if state is MessageState.GIVEN_UP:
             self._log.warning("message_given_up", message_id=message.message_id, tries=message.tries, note=note)
         await self._jobs.handle(NoteAttempt(message.message_id, message.attempt, status, note, state, again_s))
 
-    async def _sent(self, url: str, headers: dict[str, str], body: bytes) -> tuple[int, str, float]:
-        """Status of the answer (0 where there is none), what went wrong, and the seconds that the receiver asks for."""
+    async def _sent(self, url: str, headers: dict[str, str], body: bytes) -> tuple[int, str, str]:
+        """Status of the answer (0 where there is none), what went wrong, and its `Retry-After`."""
         try:
             async with (
                 asyncio.timeout(self._answer_s),
                 self._fetcher.open(url, FIELD, "POST", headers, body) as answer,  # its body is of no interest
             ):
                 fine = answer.is_success
-                return answer.status_code, "" if fine else f"answered {answer.status_code}", _asked_s(answer)
+                return (
+                    answer.status_code,
+                    "" if fine else f"answered {answer.status_code}",
+                    answer.headers.get("retry-after", ""),
+                )
         except TimeoutError:
-            return 0, f"no answer within {self._answer_s:g} s", 0.0
+            return 0, f"no answer within {self._answer_s:g} s", ""
         except InvalidInputError as error:
-            return 0, f"{error.code}: {error}", 0.0
+            return 0, f"{error.code}: {error}", ""
         except httpx.HTTPError as error:
-            return 0, f"no connection ({type(error).__name__})", 0.0
-
-
-def _asked_s(answer: httpx.Response) -> float:
-    """Seconds of `Retry-After`; dates are not read."""
-    text = answer.headers.get("retry-after", "")
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0.0
+            return 0, f"no connection ({type(error).__name__})", ""

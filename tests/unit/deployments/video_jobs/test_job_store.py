@@ -36,6 +36,7 @@ from deployments.video_jobs.commands import (
 from deployments.video_jobs.errors import (
     IdempotencyMismatchError,
     JobStoreError,
+    TooManyOwnVideosError,
     TooManyVideosError,
     VideoNotFoundError,
     VideoStateError,
@@ -253,6 +254,23 @@ def test_only_so_many_wait(store: JobStore) -> None:
         add(store, "video_3", max_queued=3)
     claim(store)
     add(store, "video_3", max_queued=3)
+
+
+def test_only_so_many_of_an_owner_wait_retries_among_them(store: JobStore) -> None:
+    for number in range(2):
+        store.handle(AddJob(f"video_{number}", "anna", SPEC, 60.0, max_own=2))
+    with pytest.raises(TooManyOwnVideosError, match="2 videos of this key wait"):
+        store.handle(AddJob("video_2", "anna", SPEC, 60.0, max_own=2))
+    store.handle(AddJob("video_3", "berta", SPEC, 60.0, max_own=2))
+    store.handle(CancelJob("video_0", "anna"))
+    store.handle(AddJob("video_4", "anna", SPEC, 60.0, max_own=2))
+    with pytest.raises(TooManyOwnVideosError):
+        store.handle(RetryJob("video_0", "anna", max_own=2))
+    with pytest.raises(TooManyVideosError):
+        store.handle(RetryJob("video_0", "anna", max_queued=3))
+    assert store.handle(GetJob("video_0", "anna")).state is JobState.CANCELLED
+    claim(store)
+    assert store.handle(RetryJob("video_0", "anna", max_queued=3, max_own=2)).state is JobState.QUEUED
 
 
 def test_a_cancelled_attempt_learns_it_and_cannot_finish(store: JobStore, clock: ManualClock) -> None:

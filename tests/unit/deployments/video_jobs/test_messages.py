@@ -21,7 +21,7 @@ from deployments.video_jobs.commands import (
 )
 from deployments.video_jobs.errors import VideoNotFoundError, VideoStateError
 from deployments.video_jobs.job import JobFailure, JobResult, JobSpec, JobState
-from deployments.video_jobs.store import MOST_LOST, JobStore
+from deployments.video_jobs.store import MOST_LOST, MOST_MESSAGES, JobStore
 from deployments.video_jobs.webhooks import (
     LOGGED,
     MOST_OF_OWNER,
@@ -247,3 +247,14 @@ def test_secrets_belong_to_owners_and_two_are_valid_for_a_while(store: JobStore,
     assert [store.handle(ForgetSecrets(owner)) for owner in ("anna", "anna", "berta")] == [1, 0, 0]
     assert [one.text for one in store.handle(ReadSecrets("anna", "a5"))] == ["a5"]
     assert [one.text for one in store.handle(ReadSecrets("", "x"))] == ["b1"]
+
+
+def test_stopping_and_repeating_a_video_writes_no_messages_without_end(store: JobStore) -> None:
+    add(store)
+    for _ in range(MOST_MESSAGES - 1):
+        store.handle(CancelJob(JOB, None))
+        store.handle(RetryJob(JOB, None))
+    store.handle(CancelJob(JOB, None))
+    with pytest.raises(VideoStateError, match="20 messages"):
+        store.handle(RetryJob(JOB, None))
+    assert len(there(store)) == MOST_MESSAGES

@@ -118,6 +118,23 @@ def test_jobs_of_a_key_on_other_ingress_replicas_count_too(tmp_path: Path) -> No
         assert anna.post("/generate", files={"audio": wav(0.1)}).status_code == 200
 
 
+def test_videos_of_a_key_that_wait(tmp_path: Path) -> None:
+    with keyed(tmp_path, videos_waiting=2) as one:
+        one.served.jobs.resting = True
+        anna, berta, admin = one.client(), one.client(), one.client("admin")
+        answers = [anna.post("/v1/videos", files={"audio": wav(0.1)}) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [202, 202, 429]
+        found = assert_problem(answers[2], 429, "quota_exceeded")
+        assert found["violated-policies"] == ["videos_waiting"] and int(answers[2].headers["retry-after"]) > 0
+        assert len(one.served.api.state.services.uploads.there()) == 2, "what was refused is not kept"
+        assert berta.post("/v1/videos", files={"audio": wav(0.1)}).status_code == 202
+        path = answers[0].headers["location"]
+        assert anna.post(f"{path}/cancel").status_code == 200
+        assert anna.post("/v1/videos", files={"audio": wav(0.1)}).status_code == 202
+        assert_problem(anna.post(f"{path}/retry"), 429, "quota_exceeded")
+        assert admin.post(f"{path}/retry").status_code == 202, "an operator's own quota is another one"
+
+
 def test_sessions_of_a_key_at_once(tmp_path: Path) -> None:
     with keyed(tmp_path, sessions_at_once=2) as one:
         one.served.host.live.capacity = 100

@@ -334,7 +334,7 @@ def test_a_caller_that_goes_away_takes_no_files_of_a_video_that_was_added(tmp_pa
             uploads=JobUploads(str(tmp_path)), jobs=jobs, settings=SimpleNamespace(jobs=VideoJobSettings())
         )
         form = JobForm(b"speech", None, None, SessionSettings(), seed=0, stream=False, normalise=False)
-        adding = asyncio.create_task(_added(services, VideoForm(form, {}, 60.0, ""), "", ""))
+        adding = asyncio.create_task(_added(services, VideoForm(form, {}, 60.0, ""), "", "", 0))
         await jobs.asked.wait()
         adding.cancel()
         await asyncio.gather(adding, return_exceptions=True)

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from email.utils import formatdate
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from deployments.video_jobs.webhooks import (
     ReplayMessage,
     RotateSecret,
 )
-from serve_app.http.webhooks.schedule import JITTER, LONGEST_ASKED_S, PAUSES_S, verdict
+from serve_app.http.webhooks.schedule import JITTER, LONGEST_ASKED_S, PAUSES_S, asked_seconds, verdict
 from serve_app.http.webhooks.sender import LEASE_S
 from serve_app.http.webhooks.signature import new_secret, signed_headers
 from tests.support.http_server import wait_for
@@ -171,17 +172,44 @@ def test_what_the_receiver_says() -> None:
     assert verdict(1, 503, 1e9, 0)[1] == LONGEST_ASKED_S
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90.0),
+        (" 7 ", 7.0),
+        ("9" * 40, 999_999_999_999.0),
+        ("Fri, 15 Jan 2027 08:01:30 GMT", 90.0),
+        ("Friday, 15-Jan-27 08:01:30 GMT", 90.0),
+        ("Fri Jan 15 08:01:30 2027", 90.0),
+        ("Fri, 15 Jan 2027 07:00:00 GMT", 0.0),
+        ("Fri, 99 Jan 2027 08:01:30 GMT", 0.0),
+        ("Fri, 15 Jan 99999999999999999999 08:01:30 GMT", 0.0),
+        ("soon", 0.0),
+        ("-5", 0.0),
+        ("1e9", 0.0),
+        ("\u0661", 0.0),
+        ("", 0.0),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(text: str, seconds: float) -> None:
+    assert asked_seconds(text, 1_800_000_000.0) == seconds
+
+
 def test_retry_after_and_gone_are_heard(receiver: Receiver, store: SqliteJobStore, clock: ManualClock) -> None:
     completed(store, receiver.url)
     receiver.answers.extend([(503, {"Retry-After": "90"}), (429, {"Retry-After": "soon"}), (410, {})])
     sender = receiver.sender(store, clock)
     send_due(sender)
     assert message_of(store).due_at == clock.now + 90
+    clock.now = message_of(store).due_at or 0
+    receiver.answers.insert(0, (503, {"Retry-After": formatdate(clock.now + 4000, usegmt=True)}))
+    send_due(sender)
+    assert message_of(store).due_at == int(clock.now + 4000)
     for _ in range(2):
         clock.now = message_of(store).due_at or 0
         send_due(sender)
     assert message_of(store).state is MessageState.GIVEN_UP
-    assert [one.status for one in message_of(store).log] == [503, 429, 410]
+    assert [one.status for one in message_of(store).log] == [503, 503, 429, 410]
 
 
 def test_redirects_are_not_followed(receiver: Receiver, store: SqliteJobStore, clock: ManualClock) -> None:
