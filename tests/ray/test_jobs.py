@@ -116,3 +116,18 @@ def test_a_cancelled_video_stops_its_host_and_is_told(graph: Graph, client: http
     tried = wait_for("an attempt to tell it", lambda: client.get(told).json()["data"][0]["attempts"])
     assert tried[0]["note"].startswith("url_refused"), "messages do not go into the own network"
     assert client.delete(f"/v1/videos/{video_id}").json()["deleted"]
+
+
+def test_a_presenter_is_forgotten_on_every_node_and_in_every_process(
+    client: httpx.Client, speech: bytes, undisturbed: bytes
+) -> None:
+    made = create(client, speech)
+    assert completed(client, made) == undisturbed
+    default = next(one for one in client.get("/avatars").json()["avatars"] if one["is_default"])["avatar_id"]
+    found = client.post("/v1/forget", json={"avatar_id": default}).raise_for_status().json()
+    assert found["complete"], found
+    assert found["presenters"] == [default] and made in found["videos"]
+    kinds = {"node" if one.startswith("node ") else "process" for one in found["cleared"]}
+    assert kinds == {"node", "process"} and len(found["cleared"]) >= 3, "the node, a host, a renderer"
+    assert client.get(f"/v1/videos/{made}").status_code == 404
+    assert completed(client, create(client, speech)) == undisturbed, "the default presenter comes back as it was"
