@@ -179,9 +179,20 @@ def sessions_left(url: str) -> int:
 
 
 def wait_until_free(url: str, timeout_s: float = 60.0) -> float:
-    """Wait until no session is left; how long it took."""
+    """Wait until no session is left; how long it took. A service that does not answer is asked again.
+
+    Raises:
+        LiveAnchorError: Not within `timeout_s`.
+    """
+
+    def free() -> bool:
+        try:
+            return sessions_left(url) == 0
+        except httpx.HTTPError:
+            return False
+
     began = time.monotonic()
-    _until(lambda: sessions_left(url) == 0, timeout_s)
+    _until(free, timeout_s)
     return time.monotonic() - began
 
 

@@ -22,7 +22,7 @@ from benchmarks.core.record import BenchmarkRecord, format_table, make_record, w
 from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.graph.run import speech, wav_16
 from benchmarks.live.click_stages import clicking_voice
-from benchmarks.live.rig import ClientProcess, private_graph, stamped_server, wait_until_free
+from benchmarks.live.rig import ClientProcess, private_graph, sessions_left, stamped_server, wait_until_free
 from benchmarks.soak.growth import Sample, growth, per_hour, table
 from benchmarks.soak.load import TALK_S, Load
 from benchmarks.soak.watch import Watch
@@ -44,7 +44,7 @@ class Soaked:
     Attributes:
         samples: The service over time.
         counts: What was done, by name.
-        av_offset_ms: What the client of the clicking session measured; None where too few clicks were placed.
+        av_offset_ms: What the client of the clicking session measured; None where too few clicks were placed, or it failed.
     """
 
     samples: list[Sample]
@@ -78,11 +78,24 @@ def soak(minutes: float, seed: int = 0, fault_every_s: float = FAULT_EVERY_S) ->
             try:
                 with load.running():
                     threading.Event().wait(seconds)
-                wait_until_free(url, 120.0)
-                report = viewer.report(seconds + 300)
+                offset = _av_offset(viewer, seconds + 300)
+                try:
+                    wait_until_free(url, 120.0)
+                except LiveAnchorError:
+                    load.counts["sessions_that_stay"] = sessions_left(url)
             finally:
                 viewer.process.kill()
-        return Soaked(watch.samples, load.counts, report["av_offset_ms"])
+        return Soaked(watch.samples, load.counts, offset)
+
+
+def _av_offset(viewer: ClientProcess, timeout_s: float) -> dict[str, Any] | None:
+    """What the clicking client measured; None, with a word, where it failed: an hour of samples is not lost with it."""
+    try:
+        found: dict[str, Any] | None = viewer.report(timeout_s)["av_offset_ms"]
+    except LiveAnchorError as error:
+        print(f"no row for sound against picture: {error}", file=sys.stderr)
+        return None
+    return found
 
 
 def records_of(found: Soaked, run: RunInfo) -> list[BenchmarkRecord]:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from benchmarks.core.run_info import RunInfo, describe_run
+from benchmarks.live import rig
 from benchmarks.soak import load as loads
 from benchmarks.soak import watch as watches
 from benchmarks.soak.growth import Sample, growth, per_hour, table, warm
@@ -124,3 +125,17 @@ def test_a_part_of_the_load_that_breaks_ends_the_run(tmp_path: Path, monkeypatch
     monkeypatch.setattr(loads, "replica_pids", lambda name: [])
     with pytest.raises(LiveAnchorError, match="no such file"), load.running():
         assert load._stop.wait(60)
+
+
+def test_a_service_that_does_not_answer_once_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([httpx.ReadTimeout("timed out"), 2, httpx.ConnectError("refused"), 0])
+
+    def left(_: str) -> int:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(rig, "sessions_left", left)
+    rig.wait_until_free("http://127.0.0.1:1", timeout_s=60.0)
+    assert next(answers, None) is None
