@@ -76,9 +76,9 @@ class Service:
 
     def making(self, video_id: str) -> None:
         def look() -> bool:
-            return bool(httpx.get(f"{self.url}/v1/videos/{video_id}", timeout=60).json()["progress"])
+            return bool(httpx.get(f"{self.url}/v1/videos/{video_id}", timeout=60).json()["state"] == "running")
 
-        wait_for("pictures to be made", look)
+        wait_for("the video to be under way", look)
 
     def row(self, video_id: str) -> tuple[str, int, int]:
         """The video as the file of the store has it, with nobody else at it."""
@@ -95,6 +95,7 @@ def home() -> Iterator[Path]:
 
 
 @pytest.mark.nightly("starts the service twice; what it waits for and what it refuses is tested in tests/unit")
+@pytest.mark.timeout(2400)
 def test_what_runs_finishes_or_is_given_back_and_viewers_are_told(home: Path) -> None:
     service = Service(home, "--drain-s", str(DRAIN_S))
     try:
