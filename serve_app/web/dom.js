@@ -40,7 +40,7 @@ export function raiseProblem(box, problem, retry) {
   showProblem(box, problem, retry);
   box.tabIndex = -1;
   box.focus({ preventScroll: true });
-  box.scrollIntoView({ block: "nearest" });
+  box.scrollIntoView({ block: "center" }); // what it is about stands above it; this also ends a scroll that is under way
 }
 
 /** Show an error in a box; null clears it. `retry` adds a button. */

@@ -465,4 +465,4 @@ def test_a_field_that_is_refused_is_named(page: Page, wav_file: Path) -> None:
 def in_view(page: Page, selector: str) -> bool:
     """Whether all of an element comes into the window."""
     box = f"document.querySelector({selector!r}).getBoundingClientRect()"
-    return bool(page.wait(f"{box}.top >= 0 && {box}.bottom <= innerHeight", 20))
+    return bool(page.wait(f"{box}.top >= 0 && {box}.bottom <= innerHeight"))

@@ -98,6 +98,11 @@ def test_on_a_phone_an_error_stands_where_the_text_was_typed(
     shot(f"2-phone-error-{'dark' if dark else 'light'}")
     typed(page, "!")
     assert not shown(page, "#speech-error"), "a change takes the error away"
+    page.evaluate("scrollTo(0, document.body.scrollHeight), document.querySelector('#make').click()")
+    page.wait("document.activeElement.id === 'speech-error'")
+    assert in_view(page, "#speech-error") and in_view(page, "#text"), (
+        "where the error comes late, the video was in view"
+    )
     page.events.clear()
 
 

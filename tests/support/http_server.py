@@ -268,7 +268,7 @@ def serving(
     jobs.close()
 
 
-def wait_for(condition: Callable[[], Any], timeout_s: float = 60.0) -> None:
+def wait_for(condition: Callable[[], Any], timeout_s: float = 180.0) -> None:
     """Poll until it is true; a busy machine may take its time."""
     deadline, pause = time.monotonic() + timeout_s, threading.Event()
     while not condition():
