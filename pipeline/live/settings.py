@@ -12,7 +12,9 @@ from pipeline.config import Settings
 class LiveSettings(Settings):
     """How a live session behaves."""
 
-    max_sessions: int = Field(8, ge=1, le=1000, description="Sessions per SessionHost replica, never more.")
+    max_sessions: int = Field(
+        6, ge=1, le=1000, description="Sessions per SessionHost replica, never more: one event loop sends them all."
+    )
     sessions_per_gpu: int | None = Field(
         None,
         ge=1,

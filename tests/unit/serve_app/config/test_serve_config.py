@@ -106,10 +106,21 @@ def test_stages_route_by_set_and_hosts_drain_long_enough(document: dict[str, Any
 
 
 def test_renderers_are_added_before_live_sessions_are_refused(document: dict[str, Any]) -> None:
-    """Calls in flight = sessions * share of the time that their pictures take (Little); admission refuses at a share."""
+    """Calls in flight = sessions * share of the time that their pictures take (Little); admission refuses at a share.
+
+    A second host is there before the first one is full, as the next test says.
+    """
     live = LiveSettings()
-    in_flight = live.max_sessions * live.max_chunk_latency_share
+    in_flight = 2 * live.max_sessions * live.max_chunk_latency_share
     assert deployments(document)["Renderer"]["autoscaling_config"]["target_ongoing_requests"] <= in_flight
+
+
+def test_a_host_is_added_while_others_have_two_places_left_each(document: dict[str, Any]) -> None:
+    """A live session is one call for as long as it lasts; Ray Serve wants `ceil(calls / target)` hosts."""
+    for each in (document, serve_document(fit_to(AppConfig(), 1.0), "127.0.0.1", 8000)):
+        scaling = deployments(each)["SessionHost"]["autoscaling_config"]
+        assert LiveSettings().max_sessions - scaling["target_ongoing_requests"] >= 2
+        assert scaling["upscale_delay_s"] <= 5 and scaling["max_replicas"] > scaling["min_replicas"]
 
 
 def test_stages_with_a_share_are_scaled_as_whole_sets(document: dict[str, Any]) -> None:
