@@ -11,6 +11,7 @@ from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
 from deployments.graph.set_reports import SAMPLE_SESSIONS, start_reports
 from deployments.graph.stage_worker import StageWorker
+from deployments.graph.start_up import StartUp
 from deployments.logs import configure_replica_logs
 from kernels.arrays import F32
 from kernels.errors import LiveAnchorError, ShapeError
@@ -32,10 +33,14 @@ class AudioFeaturesReplica:
 
     def __init__(self, settings: StageSettings) -> None:
         configure_replica_logs()
+        start = StartUp("audio_features")
         model = settings.model
         device = take_place(model)
+        start.done("place")
         self._stage = find_family(model.family).load_audio(model.weights_dir, device, model.threads, model.runtime)
+        start.done("load")
         self._probe()
+        start.done("probe")
         self._worker: StageWorker[Item, FeatureRows] = StageWorker(
             "audio_features",
             self._batch,
@@ -47,6 +52,8 @@ class AudioFeaturesReplica:
         self._reports = start_reports(
             "audio_features", self.stats, self._sample, device == "cuda", when_idle=self._worker.when_idle
         )
+        start.done("measure")
+        start.ready()
 
     def facts(self) -> AudioFacts:
         """What a session must know to cut windows."""

@@ -7,6 +7,7 @@ from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
 from deployments.graph.set_reports import SAMPLE_SESSIONS, start_reports
 from deployments.graph.stage_worker import StageWorker
+from deployments.graph.start_up import StartUp
 from deployments.logs import configure_replica_logs
 from pipeline.families import find_family
 from pipeline.stages import AudioFacts, Carry, MotionFacts, MotionItem
@@ -28,18 +29,24 @@ class MotionDiffusionReplica:
 
     def __init__(self, settings: StageSettings) -> None:
         configure_replica_logs()
+        start = StartUp("motion_diffusion")
         model = settings.model
         device = take_place(model)
+        start.done("place")
         family = find_family(model.family)
         self._stage = family.load_motion(model.weights_dir, device, model.runtime)
         self._longest_hop = family.info(AudioFacts(0, 0), self.facts()).longest_hop_frames
+        start.done("load")
         self._stage.probe()
+        start.done("probe")
         self._worker: StageWorker[Item, Answer] = StageWorker(
             "motion_diffusion", self._stage.steps, lambda answer: len(answer[0].motion), settings, self._stage.probe
         )
         self._reports = start_reports(
             "motion_diffusion", self.stats, self._sample, device == "cuda", when_idle=self._worker.when_idle
         )
+        start.done("measure")
+        start.ready()
 
     def facts(self) -> MotionFacts:
         """What a session must know to cut hops."""

@@ -11,6 +11,7 @@ from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
 from deployments.graph.set_reports import start_reports
 from deployments.graph.stage_worker import StageWorker, replica_id
+from deployments.graph.start_up import StartUp
 from deployments.host.avatars import default_of, open_avatar_store
 from deployments.logs import configure_replica_logs
 from kernels.errors import LiveAnchorError
@@ -38,15 +39,19 @@ class RendererReplica:
 
     def __init__(self, settings: RendererSettings) -> None:
         configure_replica_logs()
+        start = StartUp("renderer")
         self._store = open_avatar_store(settings.stores.avatars)
         model = settings.model
         family = find_family(model.family)
         device = take_place(model)
+        start.done("place")
         self._stage = family.load_renderer(
             self._store.get, model.weights_dir, device, settings.cache_bytes, model.runtime
         )
+        start.done("load")
         self._maker = family.avatar_maker(model.weights_dir)
         self._probe()
+        start.done("probe")
         drawing = self._stage.overlapped() if isinstance(self._stage, OverlappingRenderer) else None
         self._worker: StageWorker[DrawOrder, Nv12RectBatch | CropBatch] = StageWorker(
             "renderer",
@@ -68,6 +73,8 @@ class RendererReplica:
             most=settings.sessions_per_gpu,
             when_idle=self._worker.when_idle,
         )
+        start.done("measure")
+        start.ready()
 
     async def render(self, request: RenderRequest, context: CallContext) -> Nv12RectBatch | PaintedParts:
         """Pictures of one chunk; see `pipeline.family.RendererStage`. What the caller has itself does not travel."""

@@ -11,6 +11,7 @@ from deployments.graph.calls import CallContext, StageStats
 from deployments.graph.placement import take_place
 from deployments.graph.set_reports import start_reports
 from deployments.graph.stage_worker import StageWorker, replica_id
+from deployments.graph.start_up import StartUp
 from deployments.host.avatars import open_avatar_store
 from deployments.logs import configure_replica_logs
 from engines.weights.errors import WeightsError
@@ -38,6 +39,7 @@ class RifeReplica:
 
     def __init__(self, settings: RifeStageSettings) -> None:
         configure_replica_logs()
+        start = StartUp("rife")
         self._stage: Rife | None = None
         device = take_place(settings.model)
         reason = why_not(settings.rife, device)
@@ -48,12 +50,15 @@ class RifeReplica:
                 reason = str(error)
         name = self._stage.network if self._stage is not None else network_name(settings.rife) or ""
         self._facts = RifeFacts(self._stage is not None, reason, name, device)
+        start.done("load")
         _log.info("interpolator", interpolates=self._facts.interpolates, network=name, device=device, reason=reason)
         self._worker: StageWorker[RifeItem, Nv12RectBatch] = StageWorker(
             "rife", self._batch, len, settings, self._probe
         )
         on_gpu = self._facts.interpolates and device == "cuda"
         self._reports = start_reports("rife", self.stats, self._sample, on_gpu, when_idle=self._worker.when_idle)
+        start.done("measure")
+        start.ready()
 
     def facts(self) -> RifeFacts:
         """Which network runs, or why none does."""

@@ -16,6 +16,7 @@ from deployments.graph.handle_calls import answers_of_all
 from deployments.graph.stage_facts import StageFacts
 from deployments.graph.stage_worker import replica_id
 from deployments.graph.stages import StageHandles
+from deployments.graph.start_up import StartUp
 from deployments.host.avatar_commands import AvatarCommand, Left, RegisterAvatar
 from deployments.host.avatar_consents import AvatarConsents
 from deployments.host.avatar_owners import AvatarOwners
@@ -63,6 +64,7 @@ class SessionHostReplica:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         configure_replica_logs()
+        start = StartUp("session_host")
         self._handles = StageHandles(audio_features, motion_diffusion, renderer, rife)
         family = settings.models.family
         self._facts = StageFacts(self._handles, family, settings.deadlines.stage_call_s)
@@ -86,6 +88,8 @@ class SessionHostReplica:
         self._live = LiveReplica(self._handles, self._facts, self._avatars, voice, settings, clock)
         self._runner = runner_of(settings, self._jobs, self._avatars, self._live.has_room)
         self._looking = asyncio.create_task(self._runner.run(), name="video-jobs")
+        start.done("make")
+        start.ready()
 
     async def generate_stream(self, job: FileJob) -> AsyncGenerator[JobEvent, None]:
         """Make one talking mp4; events and errors are those of `FileJobs.run`."""

@@ -9,6 +9,7 @@ from ray import serve
 from ray.serve.handle import DeploymentHandle
 
 from deployments.graph.handle_calls import answer_of
+from deployments.graph.start_up import StartUp
 from deployments.logs import configure_replica_logs
 from deployments.video_jobs.ray_jobs import RayJobs
 from serve_app.http.api import create_api
@@ -29,6 +30,7 @@ class _Ingress:
 
     def __init__(self, host: DeploymentHandle[Any], settings: ApiSettings) -> None:
         configure_replica_logs()
+        start = StartUp("ingress")
         self._host = host
         self._api: FastAPI | None = None
         here = {
@@ -36,6 +38,7 @@ class _Ingress:
             "listens_elsewhere": settings.keys.required == "auto" and listens_elsewhere(),
         }
         self._settings = settings.model_copy(update=here)
+        start.ready()
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Called by Ray Serve in each replica, once the handle is there."""
