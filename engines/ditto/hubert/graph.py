@@ -19,6 +19,12 @@ MAX_ERROR: Final = 1e-2
 """Largest relative error against the file run by onnxruntime; 16 bits give some 2e-3."""
 _PROBES: Final = (0.1, 0.001)
 """Levels of the noise that is compared."""
+WAYS: Final = {
+    f"{name}{' causal' if causal else ''}": (dtype, causal)
+    for name, dtype in (("float16", torch.float16), ("float32", torch.float32))
+    for causal in (False, True)
+}
+"""Types and masks of the module, in the order of preference."""
 
 
 class HubertMismatchError(LiveAnchorError):
@@ -73,34 +79,53 @@ def verified_hubert(
     make: Callable[[], HubertEncoder],
     reference: Callable[[Sequence[F32]], list[F32]],
     device: torch.device | str,
-    dtypes: Sequence[torch.dtype] = (torch.float16, torch.float32),
-) -> GraphedHubert:
-    """The first type, mask included, that gives what the file gives on two windows of noise.
+    ways: Sequence[str] = tuple(WAYS),
+) -> tuple[str, GraphedHubert]:
+    """The first way that gives what the file gives on two windows of noise, and its name.
 
     Args:
         make: Reads the module afresh.
         reference: The file, run by onnxruntime.
         device: Where it shall run.
-        dtypes: Types in the order of preference.
+        ways: Names in `WAYS`, in the order of preference.
 
     Raises:
         HubertMismatchError: None does.
         LiveAnchorError: The file cannot be read as this module.
     """
-    generator = np.random.default_rng(0)
-    windows = [(level * generator.standard_normal(WINDOW_SAMPLES)).astype(np.float32) for level in _PROBES]
+    windows = probes()
     want = np.stack(reference(windows))
     errors: list[str] = []
-    for dtype in dtypes:
-        for causal in (False, True):
-            module = make()
-            module.set_causal(causal)
-            hubert = GraphedHubert(module, device, dtype)
-            error = _relative(np.stack(hubert.encode_all(windows)), want)
-            if error <= MAX_ERROR:
-                return hubert
-            errors.append(f"{dtype}{' causal' if causal else ''}: {error:.2g}")
+    for way in ways:
+        hubert = hubert_of(make, way, device)
+        error = _relative(np.stack(hubert.encode_all(windows)), want)
+        if error <= MAX_ERROR:
+            return way, hubert
+        errors.append(f"{way}: {error:.2g}")
     raise HubertMismatchError(f"relative errors against the file: {', '.join(errors)}; allowed {MAX_ERROR}")
+
+
+def hubert_of(make: Callable[[], HubertEncoder], way: str, device: torch.device | str) -> GraphedHubert:
+    """The module in the type and with the mask of a way, which is not compared with anything.
+
+    Args:
+        make: Reads the module afresh.
+        way: A name in `WAYS`.
+        device: Where it shall run.
+
+    Raises:
+        LiveAnchorError: The file cannot be read as this module.
+    """
+    dtype, causal = WAYS[way]
+    module = make()
+    module.set_causal(causal)
+    return GraphedHubert(module, device, dtype)
+
+
+def probes() -> list[F32]:
+    """Two windows of noise, float32 (6480,), on which ways are compared."""
+    generator = np.random.default_rng(0)
+    return [(level * generator.standard_normal(WINDOW_SAMPLES)).astype(np.float32) for level in _PROBES]
 
 
 def _relative(got: F32, want: F32) -> float:

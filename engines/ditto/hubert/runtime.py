@@ -1,4 +1,8 @@
-"""HuBERT's ways of running: the public file by onnxruntime, or the torch module that is fed from it, under CUDA graphs."""
+"""HuBERT's ways of running: the public file by onnxruntime, or the torch module that is fed from it, under CUDA graphs.
+
+To find the fastest takes the file's own answers, by onnxruntime on the CPU, and some ten seconds; which one won on this GPU is
+remembered (`engines.runtimes.verdicts`), and then it alone is made and checked against a part of those answers.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,17 @@ from typing import Final
 
 import numpy as np
 import structlog
+import torch
+from torch import Tensor
 
 from engines.ditto.checkpoints import HUBERT_FILE
 from engines.ditto.hubert.file import read_hubert
-from engines.ditto.hubert.graph import verified_hubert
+from engines.ditto.hubert.graph import MAX_ERROR, WAYS, hubert_of, probes, verified_hubert
 from engines.ditto.hubert.onnx import WINDOW_SAMPLES, Hubert
-from engines.runtimes.choice import RuntimeRefusedError, fastest, median_ms, said_ms
+from engines.ditto.version import AUDIO_FILES, files_version
+from engines.runtimes.choice import RuntimeRefusedError, fastest, median_ms, relative_error, said_ms
 from engines.runtimes.kinds import RuntimeKind
+from engines.runtimes.verdicts import Verdict, Verdicts, part_of
 from kernels.arrays import F32
 from kernels.errors import LiveAnchorError, first_line
 
@@ -42,13 +50,21 @@ def hubert_runtime(folder: Path, device: str = "cpu", threads: int = 1, wanted: 
     """
     if wanted in ("compiled", "tensorrt") and device == "cpu":
         raise RuntimeRefusedError(f"{STAGE}: runtime {wanted} does not exist on {device}; it has eager")
+    memory = _memory(folder, device) if wanted == "auto" else None
+    if memory is not None and (known := _remembered(memory, folder, device, threads)) is not None:
+        return known
     hubert = Hubert(folder, device, threads)
+    module_way = ""
     ways: dict[str, EncodeAll] = {"eager": hubert.encode_all}
     reasons: dict[str, str] = {}
-    makers: dict[str, Callable[[], EncodeAll]] = {
-        "compiled": lambda: _compiled(folder, hubert, device),
-        "tensorrt": lambda: _tensorrt(folder, device),
-    }
+
+    def compiled() -> EncodeAll:
+        nonlocal module_way
+        module_way, graphed = verified_hubert(lambda: read_hubert(folder / HUBERT_FILE), hubert.encode_all, device)
+        graphed.prepare()
+        return graphed.encode_all
+
+    makers: dict[str, Callable[[], EncodeAll]] = {"compiled": compiled, "tensorrt": lambda: _tensorrt(folder, device)}
     for name, make in makers.items() if device != "cpu" else ():
         if wanted not in ("auto", name):
             continue
@@ -83,13 +99,50 @@ def hubert_runtime(folder: Path, device: str = "cpu", threads: int = 1, wanted: 
         onnxruntime=hubert.provider,
         **said,
     )
+    if memory is not None and times:  # what alone works may not be alone next time
+        memory.keep(Verdict(module_way if chosen == "compiled" else chosen, _answer(hubert.encode_all)))
     return ways[chosen]
 
 
-def _compiled(folder: Path, hubert: Hubert, device: str) -> EncodeAll:
-    graphed = verified_hubert(lambda: read_hubert(folder / HUBERT_FILE), hubert.encode_all, device)
+def _memory(folder: Path, device: str) -> Verdicts | None:
+    """What remembers; None without a GPU. The weights are the file, so its digest stands for them."""
+    if device == "cpu" or not torch.cuda.is_available():
+        return None
+    return Verdicts(f"{STAGE}, {files_version(folder, AUDIO_FILES)}", [], device, ["eager", "tensorrt", *WAYS])
+
+
+def _remembered(memory: Verdicts, folder: Path, device: str, threads: int) -> EncodeAll | None:
+    """The way that won before, once it has given the file's answer again; None where it does not."""
+    verdict = memory.find()
+    if verdict is None or verdict.runtime not in ("eager", "tensorrt", *WAYS):
+        return None
+    try:
+        encode_all = _made(verdict.runtime, folder, device, threads)
+        error = relative_error(_answer(encode_all), verdict.answer)
+    except (LiveAnchorError, RuntimeError) as fault:
+        why = first_line(fault, named=True)
+    else:
+        if error <= MAX_ERROR:
+            _log.info("runtime chosen", stage=STAGE, runtime=verdict.runtime, why="won before", relative_error=error)
+            return encode_all
+        why = f"relative error {error:.1e}, allowed {MAX_ERROR:.0e}"
+    _log.warning("verdict does not hold", stage=STAGE, runtime=verdict.runtime, reason=why)
+    memory.forget()
+    return None
+
+
+def _made(way: str, folder: Path, device: str, threads: int) -> EncodeAll:
+    if way == "eager":
+        return Hubert(folder, device, threads).encode_all
+    if way == "tensorrt":
+        return _tensorrt(folder, device)
+    graphed = hubert_of(lambda: read_hubert(folder / HUBERT_FILE), way, device)
     graphed.prepare()
     return graphed.encode_all
+
+
+def _answer(encode_all: EncodeAll) -> Tensor:
+    return part_of(torch.from_numpy(np.stack(encode_all(probes()))))
 
 
 def _tensorrt(folder: Path, device: str) -> EncodeAll:

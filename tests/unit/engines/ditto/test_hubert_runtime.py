@@ -10,10 +10,13 @@ import structlog
 import torch
 
 from benchmarks.ditto.checkpoint_folder import write_hubert
+from engines.ditto.hubert import runtime
 from engines.ditto.hubert.engine import EngineHubert
+from engines.ditto.hubert.graph import probes
 from engines.ditto.hubert.onnx import Hubert
 from engines.ditto.hubert.runtime import hubert_runtime
 from engines.runtimes.choice import RuntimeRefusedError
+from engines.runtimes.verdicts import Verdict, Verdicts, part_of
 from kernels.errors import ShapeError
 from pipeline.families import find_family
 
@@ -46,6 +49,22 @@ def test_a_file_of_another_network_still_runs_as_a_file(tmp_path: Path) -> None:
         hubert_runtime(tmp_path, "cuda", wanted="compiled")
 
 
+@pytest.mark.parametrize("holds", [True, False])
+def test_the_way_that_won_before_is_checked_and_found_out_anew_where_it_is_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holds: bool
+) -> None:
+    write_hubert(tmp_path)
+    memory = Verdicts("hubert", [], "cpu", ["eager"], tmp_path / "verdicts")
+    answer = part_of(torch.from_numpy(np.stack(Hubert(tmp_path).encode_all(probes()))))
+    memory.keep(Verdict("eager", answer if holds else answer + 1.0))
+    monkeypatch.setattr(runtime, "_memory", lambda folder, device: memory)
+    with structlog.testing.capture_logs() as logs:
+        encode_all = hubert_runtime(tmp_path, "cuda")
+    assert encode_all([np.zeros(6480, np.float32)])[0].shape == (20, 1024)
+    assert logs[-1]["why"] == ("won before" if holds else "alone works")
+    assert (memory.find() is not None) is holds, "a verdict that does not hold is forgotten"
+
+
 def test_mini_says_which_runtimes_it_has() -> None:
     with pytest.raises(RuntimeRefusedError, match="it has eager"):
         find_family("mini").load_motion(None, "cpu", "compiled")
@@ -66,10 +85,10 @@ class RowsOfLevels:
 
 
 def test_an_engine_takes_as_many_windows_as_it_can() -> None:
-    runtime = RowsOfLevels()
-    encoder = EngineHubert(runtime, 2)
+    engine = RowsOfLevels()
+    encoder = EngineHubert(engine, 2)
     rows = encoder.encode_all([np.full(6480, level, np.float32) for level in (0.5, 1.0, 2.0)])
-    assert runtime.calls == [2, 1] and [part.shape for part in rows] == [(20, 1024)] * 3
+    assert engine.calls == [2, 1] and [part.shape for part in rows] == [(20, 1024)] * 3
     assert [float(part[0, 0]) for part in rows] == [0.5, 1.0, 2.0]
     assert encoder.encode_all([]) == []
     with pytest.raises(ShapeError):
