@@ -24,6 +24,8 @@ OnPictures = Callable[[float, float], None]
 _KEPT: Final = 256
 _SERIES_GAP_S: Final = 10.0
 """Seconds between two failures above which they do not belong to one series."""
+_ASKED_AGAIN_S: Final = 1.0
+"""Seconds after a call without an answer within which a session that speaks has asked again."""
 _RECENT: Final = 24
 _CHAIN: Final = ("audio_features", "motion_diffusion", "renderer", "rife")
 
@@ -84,7 +86,9 @@ class StageMeter:
         self._stages = stages
         self._clock = clock
         self._on_pictures = on_pictures
-        self._running: dict[object, float] = {}
+        self._running: dict[tuple[str, object], float] = {}
+        self._unanswered: dict[str, float] = {}
+        self._over_at: dict[str, float] = {}
         self._failing: dict[str, tuple[float, float]] = {}
         self.calls: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
@@ -134,6 +138,17 @@ class StageMeter:
         """Over how long a stage has answered every call with an error, the longest of all stages."""
         return max((last - first for first, last in self._failing.values()), default=0.0)
 
+    @property
+    def away_s(self) -> float:
+        """For how long what is asked of a stage has had no answer, whatever became of single calls; the longest of all stages."""
+        now, running = self._clock(), {stage for stage, _ in self._running}
+        asked = [
+            now - since
+            for stage, since in self._unanswered.items()
+            if stage in running or now - self._over_at.get(stage, now) <= _ASKED_AGAIN_S
+        ]
+        return max(asked, default=0.0)
+
     def failed(self, stage: str) -> None:
         """A call failed, or was given up."""
         now = self._clock()
@@ -142,9 +157,10 @@ class StageMeter:
         self._failing[stage] = (now if now - last > _SERIES_GAP_S else first, now)
 
     async def _timed(self, stage: str, answer: Awaitable[T]) -> tuple[T, float]:
-        call, begun = object(), self._clock()
+        call, begun = (stage, object()), self._clock()
         self.calls[stage] += 1
         self._running[call] = begun
+        self._unanswered.setdefault(stage, begun)
         try:
             result = await answer
         except LiveAnchorError:
@@ -152,7 +168,11 @@ class StageMeter:
             raise
         finally:
             del self._running[call]
-        took_s = self._clock() - begun
+            self._over_at[stage] = self._clock()
+        took_s = self._over_at[stage] - begun
         self._failing.pop(stage, None)
+        self._unanswered.pop(stage, None)
+        if any(of == stage for of, _ in self._running):  # what else was asked of it waits from now on
+            self._unanswered[stage] = self._over_at[stage]
         self.times.add(stage, took_s)
         return result, took_s

@@ -304,7 +304,7 @@ class LiveSession:
         if late:
             self._repeated += 1
             self._delay.late(tick)
-        if (quality := self._quality.note(late)) is not None:
+        if (quality := self._quality.note(late, self._stages.away_s)) is not None:
             self._speaking.event("quality", detail=quality.value)
         shown = None if rect is self._last_rect else rect
         self._last_rect = rect or self._last_rect

@@ -10,11 +10,15 @@ import { showPicture } from "./session.js";
 import { installTheme } from "./theme.js";
 import { ENDS, sentence } from "./words.js";
 
-const MAX_TRIES = 5;
+const MAX_TRIES = 6; // at once, then after 1, 2, 4, 8 and 16 s
 const STEADY_MS = 10000;
 const WORDS = {
   connecting: "Connecting…", idle: "Listening", speaking: "Speaking",
   stalled: "Nothing comes from the service. Waiting for it…",
+};
+const BEHIND = {
+  reduced: "The service is busy: the picture cannot keep up with the voice.",
+  waiting: "The picture waits for a part of the service that is starting or has no room. The voice goes on.",
 };
 const picture = byId("picture");
 let connection = null;
@@ -107,7 +111,7 @@ function over(which, problem) {
   const soon = tries > 0 && (problem?.status === 0 || problem?.status >= 500);
   if ((problem === CUT || soon) && tries < MAX_TRIES) {
     state("The connection was lost. Connecting again…");
-    again = setTimeout(start, 1000 * 2 ** tries);
+    again = setTimeout(start, tries ? 500 * 2 ** tries : 0);
     tries += 1;
     return;
   }
@@ -130,9 +134,14 @@ function arrived(media) {
   });
 }
 
+function behind(quality) {
+  byId("behind").textContent = BEHIND[quality] ?? "";
+  show(byId("behind"), quality in BEHIND);
+}
+
 function happened({ name, ...event }) {
   if (name === "stalled") state("stalled");
-  if (name === "quality") show(byId("behind"), event.detail === "reduced");
+  if (name === "quality") behind(event.detail);
   if (name === "connected" || name === "resumed") state(speaking === null ? "idle" : "speaking");
   if (name === "speaking_started") {
     speaking = event.utterance_id;

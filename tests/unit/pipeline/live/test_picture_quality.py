@@ -44,3 +44,34 @@ def test_the_client_of_a_stage_that_stalls_is_told_and_told_again_when_it_is_ove
             assert stage.session.stats().quality == "full"
 
     asyncio.run(scene())
+
+
+def test_a_face_that_idles_because_nobody_draws_it_is_no_full_quality() -> None:
+    quality = PictureQuality(25)
+    assert quality.note(False, away_s=2.4) is None
+    assert quality.note(False, away_s=2.5) is Quality.WAITING
+    assert not any(quality.note(False, away_s=10.0) for _ in range(100)), "idle pictures are never late"
+    assert quality.note(True) is Quality.REDUCED, "an answer came, and not every picture yet"
+    assert Quality.FULL in [quality.note(False) for _ in range(50)]
+
+
+@pytest.mark.parametrize("way", ["stalls", "fails"])
+def test_the_client_of_a_session_that_waits_for_a_set_is_told_until_it_has_one(way: str) -> None:
+    async def scene() -> None:
+        clock = FakeClock()
+        stages = LiveFakeStages(clock)
+        async with live(stages=stages) as stage:
+            stage.session.voice.speak(tone(30.0))
+            await clock.advance(2.0)
+            if way == "stalls":
+                stages.stalled_until["renderer"] = clock.now() + 9.0
+            else:
+                stages.broken.add("renderer")
+            await clock.advance(8.0)
+            assert [event.detail for event in stage.sink.named("quality")] == ["reduced", "waiting"]
+            assert stage.session.stats().quality == "waiting"
+            stages.broken.discard("renderer")
+            await clock.advance(8.0)
+            assert stage.sink.named("quality")[-1].detail == "full"
+
+    asyncio.run(scene())
