@@ -25,7 +25,7 @@ NAMESPACE: Final = "liveanchor"
 FORGOTTEN_S: Final = 300.0
 """Seconds without a call from any replica after which an actor ends; replicas call every 2 s."""
 ON_THE_HEAD: Final = {"node:__internal_head__": 0.001}
-"""What only Ray's head node has: an actor that needs it is always on that machine."""
+"""What only Ray's head node has: an actor that needs it is always on that machine, and no other node's loss takes it along."""
 _LOOK_S: Final = 30.0
 
 
@@ -79,12 +79,12 @@ class _VideoJobs(_Forgettable):
 
 def registry_of(app: str) -> Any:
     """Return the application's `SessionRegistry`; the first caller makes it."""
-    return _actor_of(_Registry, f"live-registry-{app}")
+    return _actor_of(_Registry, f"live-registry-{app}", ON_THE_HEAD)
 
 
 def pool_of(app: str) -> Any:
     """Return the application's `TokenPool`; the first caller makes it."""
-    return _actor_of(_Pool, f"token-pool-{app}", None, app)
+    return _actor_of(_Pool, f"token-pool-{app}", ON_THE_HEAD, app)
 
 
 def video_jobs_of(app: str) -> Any:
@@ -92,7 +92,7 @@ def video_jobs_of(app: str) -> Any:
     return _actor_of(_VideoJobs, f"video-jobs-{app}", ON_THE_HEAD)
 
 
-def _actor_of(kind: type, name: str, resources: dict[str, float] | None = None, *args: object) -> Any:
+def _actor_of(kind: type, name: str, resources: dict[str, float], *args: object) -> Any:
     actor: Any = ray.remote(kind)
     return actor.options(
         name=name,

@@ -60,11 +60,13 @@ class SessionRegistry:
                 self._ended.pop(session_id, None)
                 self.add(session_id, replica)
 
-    def leave(self, replica: str) -> None:
-        """Forget a replica that is silent or did not answer a call; its sessions are lost."""
+    def leave(self, replica: str) -> list[str]:
+        """Forget a replica that is silent or did not answer a call; its sessions are lost, and returned."""
         found = self._replicas.pop(replica, None)
-        for session_id in found.sessions if found else ():
+        lost = sorted(found.sessions) if found else []
+        for session_id in lost:
             self._forget(session_id, None)
+        return lost
 
     def where(self, session_id: str) -> str:
         """Return the full name of the replica that holds a session.

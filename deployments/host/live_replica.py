@@ -154,9 +154,13 @@ class LiveReplica:
         return found
 
     async def lost(self, replica: str) -> None:
-        """Tell the registry that a replica was found dead."""
+        """Tell the registry that a replica was found dead, and give back its sessions' tokens: their clients make new offers now.
+
+        Where it lives after all, its next beat brings both back.
+        """
         with translated(REGISTRY):
-            await self._registry().leave.remote(replica)
+            for session_id in await self._registry().leave.remote(replica):
+                await self._tokens().release.remote(session_id)
 
     async def stats(self) -> LiveHostStats:
         """Describe this replica's sessions."""

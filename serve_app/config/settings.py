@@ -65,6 +65,7 @@ class DeploymentsSettings(Settings):
         max_ongoing_requests=256,
         graceful_shutdown_timeout_s=3660.0,
         max_surge_percent=100,
+        health_check_period_s=2.0,
     )
     session_host: DeploymentSettings = DeploymentSettings(
         num_cpus=0.2,
@@ -73,6 +74,7 @@ class DeploymentsSettings(Settings):
         max_ongoing_requests=48,
         graceful_shutdown_timeout_s=3660.0,
         max_surge_percent=100,
+        health_check_period_s=2.0,
     )
     audio_features: DeploymentSettings = DeploymentSettings(
         num_cpus=0.1, max_replicas=2, target_ongoing_requests=8, health_check_period_s=1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -179,8 +180,12 @@ class RayLiveHost:
         return place
 
     async def _ask(self, name: str, *args: object) -> Any:
-        """Any host's answer."""
-        return await answer_of(STAGE, self._handle.options(method_name=name).remote(*args))
+        """Any host's answer; the first that is asked may be the dead one that the question is about."""
+        method = self._handle.options(method_name=name)
+        for attempt in range(1, OFFER_ATTEMPTS):
+            with suppress(ReplicaGoneError):
+                return await answer_of(STAGE, method.remote(*args), attempt=attempt)
+        return await answer_of(STAGE, method.remote(*args), attempt=OFFER_ATTEMPTS)
 
     async def _gone(self, session_id: str, place: str) -> None:
         self._places.pop(session_id, None)
@@ -197,6 +202,9 @@ class RayLiveHost:
                     pass
         except ReplicaGoneError:
             self._log.warning("session_lost", session_id=session_id)
+            self._tokens().release.remote(
+                session_id
+            )  # its client makes a new offer at once; a lease would hold them for 10 s
         except LiveAnchorError as error:
             self._log.warning("session_failed", session_id=session_id, code=error.code)
         finally:

@@ -45,8 +45,8 @@ def test_a_beat_that_is_late_loses_the_sessions_of_its_replica_only(
 
 def test_a_dead_replica_reported_by_a_caller_loses_its_sessions_at_once(registry: SessionRegistry) -> None:
     registry.add("s1", "replica-a")
-    registry.leave("replica-a")
-    registry.leave("replica-a")
+    assert registry.leave("replica-a") == ["s1"], "whose tokens are given back"
+    assert registry.leave("replica-a") == []
     with pytest.raises(SessionLostError):
         registry.where("s1")
 

@@ -19,9 +19,9 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from deployments.graph.errors import NotReadyError, StageLostError, StageOverloadedError
 from deployments.graph.session_cost import StageCost
 from deployments.host.avatar_commands import ListAvatars, RegisterAvatar
-from deployments.host.live_calls import LiveHostStats, LiveOffer
+from deployments.host.live_calls import LiveAnswer, LiveHostStats, LiveOffer
 from deployments.host.live_commands import End
-from deployments.host.live_errors import NoCapacityError
+from deployments.host.live_errors import NoCapacityError, SessionNotFoundError
 from deployments.host.token_pool import Lease, StageReport, TokenPool
 from kernels.errors import LiveAnchorError
 from serve_app.http.live import ray_host as ray_live_host
@@ -139,6 +139,53 @@ def test_a_client_that_goes_away_while_the_pool_is_asked_gives_its_tokens_back(m
 
     asyncio.run(go_away())
     assert asyncio.run(pool.acquire.remote("next", 25.0, "")).session_id == "next"
+
+
+def test_the_tokens_of_a_session_whose_host_died_are_free_for_its_client_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = Pool(tokens=1)
+    monkeypatch.setattr(ray_live_host, "pool_of", lambda app: pool)
+    dead = asyncio.Event()
+
+    class Stream(Answer):
+        answers = iter([LiveAnswer(OFFER.session_id, "v=0", "a", 4, 2, 25)])
+
+        async def __anext__(self) -> object:
+            for answer in self.answers:
+                return answer
+            await dead.wait()
+            raise ActorDiedError
+
+    handle = Failing(FULL)
+    monkeypatch.setattr(handle, "remote", lambda *args: Stream(FULL))
+
+    async def scene() -> None:
+        live = RayLiveHost(handle)  # type: ignore[arg-type]
+        await live.offer(OFFER)
+        with pytest.raises(NoCapacityError):
+            await pool.acquire.remote("again", 25.0, "")
+        dead.set()
+        await asyncio.gather(*live._drains)
+        assert (await pool.acquire.remote("again", 25.0, "")).session_id == "again"
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(("dead", "asked"), [(1, 2), (2, 3), (9, 3)])
+def test_a_dead_host_that_is_asked_where_a_session_was_has_neighbours(
+    monkeypatch: pytest.MonkeyPatch, dead: int, asked: int
+) -> None:
+    handle, gone = Failing(FULL), SessionNotFoundError("s")
+
+    def remote(*args: object) -> Answer:
+        handle.calls += 1
+        return Answer(ActorDiedError() if handle.calls <= dead else gone)
+
+    monkeypatch.setattr(handle, "remote", remote)
+    with pytest.raises(StageLostError if dead > 2 else SessionNotFoundError):
+        asyncio.run(RayLiveHost(handle).handle(End("s")))  # type: ignore[arg-type]
+    assert handle.calls == asked
 
 
 def test_where_no_token_is_left_no_host_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
