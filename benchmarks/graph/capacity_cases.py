@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from benchmarks.core.record import BenchmarkRecord, make_record
 from benchmarks.core.run_info import RunInfo
+from benchmarks.core.time_budget import OutOfTimeError, TimeBudget
 from benchmarks.graph import gpu_service as graph
 from benchmarks.graph.capacity_run import Sessions, Steady, Wanted, as_json, beside, bound, most
 from benchmarks.graph.run import Job, run_job, speech, wav_16
-from benchmarks.graph.survival import Survival
 from benchmarks.live.rig import cpu_seconds, replica_pids
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.families import find_family
@@ -26,6 +26,9 @@ SETTLE_S: Final = 60.0
 COUNT_S: Final = 20.0
 BESIDE: Final = 8
 """Speaking sessions beside which first pictures are looked at."""
+MOST_SETS: Final = 4
+COME_AND_GO_S: Final = 25.0
+"""Seconds in which sessions connect and end, beside those in which they settle and are counted."""
 Measured = dict[str, Any]
 
 
@@ -42,6 +45,7 @@ class Plan:
         jobs: Number of files at once.
         kills: Number of kills of each kind of process.
         small: Whether this is a dry run.
+        sets: Sets of stages that share each GPU, every one in a Ray node of its own; more than one is for kills alone.
     """
 
     family: str
@@ -52,6 +56,22 @@ class Plan:
     jobs: tuple[int, ...]
     kills: int
     small: bool
+    sets: int = 1
+
+    @property
+    def nodes(self) -> int:
+        """Number of Ray nodes."""
+        return self.gpus * self.sets
+
+    @property
+    def viewers(self) -> int:
+        """Number of viewers under whom processes die."""
+        return 1 if self.small else 6
+
+    @property
+    def hosts(self) -> int:
+        """Session hosts that there are at least: another one where one dies."""
+        return 2 * self.nodes if not self.small else max(2, self.nodes)
 
     @property
     def job_s(self) -> float:
@@ -69,11 +89,12 @@ def plan_of(
     counts: Sequence[int],
     kills: int = 5,
     alone: bool = True,
+    sets: int = 1,
 ) -> Plan:
     """The plan of a run; `alone` says whether one session alone is looked at first, which the bound is made of.
 
     Raises:
-        InvalidInputError: Counts that do not ascend, no kill, or too short a time.
+        InvalidInputError: Counts that do not ascend, no kill, no set, or too short a time.
     """
     if count_s < 4.0:
         raise InvalidInputError("--count-s", f"{count_s:g}", "at least 4 seconds")
@@ -81,10 +102,12 @@ def plan_of(
         raise InvalidInputError("--counts", " ".join(map(str, counts)), "ascending numbers of sessions, from 1 on")
     if kills < 1:
         raise InvalidInputError("--kills", str(kills), "at least 1")
+    if not 1 <= sets <= MOST_SETS:
+        raise InvalidInputError("--sets", str(sets), f"1 to {MOST_SETS}")
     chosen = tuple(counts) or ((1,) if small else tuple(gpus * one for one in (8, 10, 12, 14, 16, 18, 20)))
     jobs = (2,) if small else (16 * gpus,)
     tried = (1, *(one for one in chosen if one > 1)) if alone else chosen
-    return Plan(family, gpus, tried, settle_s, count_s, jobs, kills, small)
+    return Plan(family, gpus, tried, settle_s, count_s, jobs, kills, small, sets)
 
 
 class Case:
@@ -96,10 +119,18 @@ class Case:
         url: Address of the service.
         speech: Path of a speech file that lasts for any case.
         raw: Filled in with everything that was measured.
+        budget: How much time is left; None where nothing bounds it.
+
+    Attributes:
+        cut: Why the last case stopped short of its end; empty where it did not.
     """
 
-    def __init__(self, run: RunInfo, plan: Plan, url: str, speech: Path, raw: Measured) -> None:
+    def __init__(
+        self, run: RunInfo, plan: Plan, url: str, speech: Path, raw: Measured, budget: TimeBudget | None = None
+    ) -> None:
         self._run, self._plan, self._url, self._raw, self._speech = run, plan, url, raw, speech
+        self._budget = budget or TimeBudget()
+        self.cut = ""
         self._seen: dict[tuple[int, int], Steady] = {}
         self._best: dict[int, int] = {}
 
@@ -123,7 +154,18 @@ class Case:
     def sessions(self, fps: int = 25) -> list[BenchmarkRecord]:
         """Most sessions, what the hosts spent on them, and the bound by stage times."""
         plan, runner = self._plan, self._runner(fps)
-        best = most(plan.counts, runner.run, lambda count, found: self._keep(fps, count, found))
+
+        def run(count: int) -> Steady:
+            self._budget.need(plan.settle_s + plan.count_s + COME_AND_GO_S, f"{count} sessions at {fps} frames/s")
+            return runner.run(count)
+
+        try:
+            best = most(plan.counts, run, lambda count, found: self._keep(fps, count, found))
+        except OutOfTimeError as error:
+            best = max((count for (of, count), found in self._seen.items() if of == fps and found.counts), default=0)
+            if not best:
+                raise
+            self.cut = f"at least {best} sessions count; {error}"
         self._best[fps] = best
         alone, loaded = self._seen.get((fps, 1)), self._seen.get((fps, max(best, 1)))
         most_of = bound(alone, loaded, plan.gpus) if alone and loaded and fps == 25 else None
@@ -159,31 +201,6 @@ class Case:
         self._raw["first_frame_beside"] = times
         slowest = float(np.percentile(times, 95))
         return [self.row(f"{self._plan.family}_first_frame_p95_ms", "ms", [slowest], False, n=files)]
-
-    def stage_kills(self) -> list[BenchmarkRecord]:
-        """The worst that kills of stage replicas did to viewers, and the worst time until one was back."""
-        found = self._survival().stages()
-        self._raw["stage_kills"] = {stage: asdict(deaths) for stage, deaths in found.items()}
-        for stage, deaths in found.items():
-            print(f"  {stage}: gaps {deaths.gap_ms}, back {deaths.back_s}", flush=True)
-        gaps = [gap for deaths in found.values() for gap in deaths.gap_ms]
-        back = [seconds for deaths in found.values() for seconds in deaths.back_s]
-        return [
-            self.row("stage_kill_gap_ms", "ms", [max(gaps)], False, n=len(gaps)),
-            self.row("replica_back_s", "s", [max(back)], False, n=len(back)),
-        ]
-
-    def host_kills(self) -> list[BenchmarkRecord]:
-        """The longest that a viewer saw nothing where a session host was killed."""
-        found = self._survival().hosts()
-        self._raw["host_kills"] = asdict(found)
-        print(f"  hosts: gaps {found.gap_ms}, back {found.back_s}, viewers lost {found.lost}", flush=True)
-        if found.lost:
-            raise LiveAnchorError(f"{found.lost} viewers found no other host")
-        return [self.row("host_kill_gap_ms", "ms", [max(found.gap_ms)], False, n=len(found.gap_ms))]
-
-    def _survival(self) -> Survival:
-        return Survival(self._url, self._speech, 1 if self._plan.small else 6, self._plan.kills)
 
     def row(
         self,

@@ -23,6 +23,7 @@ from benchmarks.graph.run import Job, run_job
 from benchmarks.live.rig import ClientProcess
 from deployments.config import DEPLOYMENT_NAMES, STAGE_NAMES
 from deployments.graph.calls import StageStats
+from deployments.graph.start_up import READY
 from kernels.errors import LiveAnchorError
 from pipeline.families import find_family
 from pipeline.family import ALL_STAGES
@@ -47,11 +48,13 @@ class Service:
         cluster: Cluster on which it runs.
         url: Address of its HTTP interface.
         ready_s: Seconds from handing Ray the document to the answer that it runs.
+        began_at: When Ray was handed the document, seconds since 1970.
     """
 
     cluster: Cluster
     url: str
     ready_s: float
+    began_at: float = 0.0
 
 
 def shipped_document(family: str, weights: Path | None, port: int, gpus: float) -> dict[str, Any]:
@@ -91,12 +94,12 @@ def service(
     """
     from ray import serve
 
-    began = time.monotonic()
+    began, began_at = time.monotonic(), time.time()
     port = free_port()
     submit(cluster, make(port) if make else shipped_document(family, weights, port, cluster.gpus))
     try:
         url = wait_until_running(cluster, timeout_s, lambda text: print(f"  {text}", flush=True))
-        yield Service(cluster, url, time.monotonic() - began)
+        yield Service(cluster, url, time.monotonic() - began, began_at)
     finally:
         serve.shutdown()  # type: ignore[no-untyped-call]  # Ray's own, without types
 
@@ -164,6 +167,22 @@ def logged(folder: Path, events: Iterable[str]) -> list[dict[str, Any]]:
             if isinstance(entry, dict) and entry.get("event") in wanted:
                 found[line] = entry
     return sorted(found.values(), key=lambda entry: str(entry.get("timestamp", "")))
+
+
+def start_lines(folder: Path, began_at: float) -> list[dict[str, Any]]:
+    """What each replica's start took, in the order in which their processes began, `began_s` after a moment; older ones left out.
+
+    Args:
+        folder: Where replicas log.
+        began_at: The moment, seconds since 1970.
+    """
+    found = [line for line in logged(folder, (READY,)) if line["began_at"] + line["all_s"] >= began_at]
+    known = ("event", "level", "timestamp", "deployment", "began_at")
+    made = [
+        {"began_s": round(line["began_at"] - began_at, 2), **{k: v for k, v in line.items() if k not in known}}
+        for line in found
+    ]
+    return sorted(made, key=lambda line: float(line["began_s"]))
 
 
 def jobs_at_once(url: str, wav: bytes, count: int) -> tuple[float, list[Job | str]]:

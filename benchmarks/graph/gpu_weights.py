@@ -6,6 +6,7 @@ formula of the golden tests, the speech encoder (HuBERT-large's shape, 24 layers
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from engines.ditto.checkpoints import HUBERT_FILE, NETWORK_FILES
 from engines.networks.ditto.hubert_encoder import HubertEncoder
+from engines.weights.record import WeightsRecord, describe_file, write_record
 
 LAST_LAYER: Final = "conv_img."
 PALE: Final = 0.05
@@ -24,7 +26,10 @@ FILE_STEPS: Final = 50
 
 
 def write_checkpoints(folder: Path, *, small: bool = False) -> Path:
-    """Write the folder, 2 GB; `small` takes one convolution for the encoder and two steps, for a dry run on a CPU."""
+    """Write the folder, 2 GB, with the record that `weights pull` leaves, so that no process hashes it again.
+
+    `small` takes one convolution for the encoder and two steps, for a dry run on a CPU.
+    """
     from benchmarks.ditto import checkpoint_folder as ditto_support
     from benchmarks.ditto.formula import filled
 
@@ -40,6 +45,10 @@ def write_checkpoints(folder: Path, *, small: bool = False) -> Path:
     blink = np.zeros((15, 63), np.float32)
     ditto_support.write_config(folder, "online", {**online, "sampling_timesteps": live, "delta_eye_arr": blink})
     ditto_support.write_config(folder, "offline", {"sampling_timesteps": files, "emo": 4})
+    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    known = {name: describe_file(folder / name) for name in names}
+    record = WeightsRecord(name="ditto", source="made here", licence="none", pulled_at=datetime.now(UTC), files=known)
+    write_record(folder, record)
     return folder
 
 

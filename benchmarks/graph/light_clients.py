@@ -28,6 +28,8 @@ from pipeline.media.audio_in import decode_audio
 from pipeline.webrtc.rtc_patches import apply_patches
 
 CONNECT_S = 30.0
+GAP_S = 0.2
+"""Seconds without a packet of the voice that count as a gap; packets hold 20 ms."""
 
 
 class PictureCounter:
@@ -52,19 +54,47 @@ class PictureCounter:
             self.complete_at.append(time.monotonic())
 
 
+class VoiceGaps:
+    """Takes the packets of the voice in place of a receiver's decoder, and notes where none came for `GAP_S`.
+
+    Args:
+        receiver: Receiver of the voice, before it starts.
+        last_at: When the same listener heard the last packet of a connection before; 0 where there was none.
+
+    Attributes:
+        found: Moments of the last packet before a gap (monotonic seconds), and the gaps' lengths in seconds.
+        last_at: Moment of the last packet; 0 before the first one.
+    """
+
+    def __init__(self, receiver: RTCRtpReceiver, last_at: float = 0.0) -> None:
+        self.found: list[tuple[float, float]] = []
+        self.last_at = last_at
+        cast(Any, receiver)._handle_rtp_packet = self._packet
+
+    async def _packet(self, packet: Any, arrival_time_ms: int) -> None:
+        now = time.monotonic()
+        if self.last_at and now - self.last_at >= GAP_S:
+            self.found.append((self.last_at, now - self.last_at))
+        self.last_at = now
+
+
 class LightViewer:
     """A client whose session speaks all the time.
 
     Args:
         speech: Microphone, float32 (n,), 16 kHz.
         fields: Further fields of the offer.
+        loops: Whether the speech goes on at once and begins again when it is over; else half a second of silence comes first.
+        heard_at: When the last packet of the voice came over a connection before this one; 0 where there was none.
     """
 
-    def __init__(self, speech: F32, fields: dict[str, Any]) -> None:
+    def __init__(self, speech: F32, fields: dict[str, Any], loops: bool = False, heard_at: float = 0.0) -> None:
         self._fields = fields
         self._pc = RTCPeerConnection(RTCConfiguration(iceServers=[]))
-        self._track = SpeechTrack(speech, 0.5, 0.0)
+        self._track = SpeechTrack(speech, 0.0 if loops else 0.5, 0.0, loops)
+        self._heard_at = heard_at
         self._counter: PictureCounter | None = None
+        self._voice: VoiceGaps | None = None
         self._connected = asyncio.Event()
         self.session_id = ""
         self.asked_at = self.connected_at = 0.0
@@ -80,6 +110,8 @@ class LightViewer:
         video.setCodecPreferences([one for one in codecs if one.mimeType in ("video/H264", "video/rtx")])
         self._counter = PictureCounter(video.receiver)
         self._pc.addTrack(self._track)
+        audio = next(one.receiver for one in self._pc.getTransceivers() if one.kind == "audio")
+        self._voice = VoiceGaps(audio, self._heard_at)
         self._pc.on("connectionstatechange", self._changed)
         await self._pc.setLocalDescription(await self._pc.createOffer())
         body = {"sdp": self._pc.localDescription.sdp, "type": "offer", **self._fields}
@@ -111,6 +143,16 @@ class LightViewer:
     def last_picture_at(self) -> float:
         """When the last picture was complete, monotonic seconds; 0 before the first one."""
         return self._counter.complete_at[-1] if self._counter and self._counter.complete_at else 0.0
+
+    @property
+    def heard_at(self) -> float:
+        """When the last packet of the voice came, monotonic seconds, over this connection or the one before it."""
+        return self._voice.last_at if self._voice else self._heard_at
+
+    @property
+    def voice_gaps(self) -> list[tuple[float, float]]:
+        """Where the voice was away: when its last packet came (monotonic seconds), and for how many seconds."""
+        return self._voice.found if self._voice else []
 
     def seen(self) -> dict[str, Any]:
         """When it asked, connected and got its pictures, monotonic seconds."""

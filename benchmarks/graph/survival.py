@@ -1,189 +1,192 @@
-"""What viewers miss when a process dies under them: stage replicas and session hosts are killed while everybody speaks."""
+"""What viewers miss when processes die under them: kills of one kind after the other while everybody speaks."""
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import httpx
-
-from benchmarks.graph.capacity_run import STAGES, beside, sessions_of, wait_for
-from benchmarks.graph.gpu_service import stage_stats, stats_if_any, wait_until
-from benchmarks.live.rig import ClientProcess, replica_pids
+from benchmarks.core.time_budget import TimeBudget
+from benchmarks.graph.watched import Seen, longest_gap_s, voice_gap_s
 from kernels.errors import LiveAnchorError
 
-LOOK_EVERY_S: Final = 0.05
-BACK_S: Final = 60.0
-QUIET_S: Final = 3.0
-"""Seconds between two kills in which everything must be as before."""
-
-
-class DrawnChunks:
-    """Notes when each session's renderer answered, by the sessions' own counters.
-
-    Args:
-        sessions: Gives the numbers of all sessions, by id.
-        clock: Monotonic seconds.
-    """
-
-    def __init__(self, sessions: Callable[[], Mapping[str, Mapping[str, Any]]], clock: Callable[[], float]) -> None:
-        self._sessions, self._clock = sessions, clock
-        self._calls: dict[str, int] = {}
-        self.at: dict[str, list[float]] = {}
-
-    def look(self) -> None:
-        """Ask once; sessions that cannot be asked now are asked again the next time."""
-        now = self._clock()
-        for session_id, numbers in self._sessions().items():
-            calls = numbers["stage_calls"].get("renderer", 0) - numbers["stage_failures"].get("renderer", 0)
-            if calls > self._calls.get(session_id, 0):
-                self.at.setdefault(session_id, []).append(now)
-            self._calls[session_id] = calls
-
-    def gap_s(self, since: float, until: float) -> float | None:
-        """Longest time within which some session got nothing drawn; None where one got nothing at all after `since`."""
-        longest = 0.0
-        for moments in self.at.values():
-            before = [at for at in moments if at < since][-1:] or [since]
-            after = [at for at in moments if since <= at <= until]
-            if not after:
-                return None
-            times = [*before, *after]
-            longest = max(longest, *(later - at for at, later in zip(times, times[1:], strict=False)))
-        return longest
+LOOK_EVERY_S: Final = 0.1
+QUIET_S: Final = 2.0
+"""Seconds before a kill, and after something stands in the dead one's place, in which everything must be as ever."""
 
 
 @dataclass(frozen=True)
-class Deaths:
-    """What kills of one kind of process cost.
+class Patience:
+    """How long things may take.
 
     Attributes:
-        gap_ms: Per kill: longest time for which a viewer saw nothing new that was drawn for him.
-        back_s: Per kill: seconds until another process stood in the dead one's place and answered.
-        lost: Viewers that nobody served again.
+        steady_s: A viewer is served when something was drawn for it in so many last seconds; news of it come twice a second.
+        wait_s: Seconds before a kill within which everybody must be served.
+        kill_s: Seconds after it within which all must be as before.
+        first_guess_s: What a kill is expected to take before one was seen.
     """
 
-    gap_ms: list[float] = field(default_factory=list)
-    back_s: list[float] = field(default_factory=list)
-    lost: int = 0
+    steady_s: float = 1.5
+    wait_s: float = 30.0
+    kill_s: float = 60.0
+    first_guess_s: float = 30.0
+
+
+BUSY: Final = Patience(steady_s=8.0, wait_s=180.0, kill_s=300.0)
+"""For a dry run on a machine that does other things."""
+
+
+@dataclass(frozen=True)
+class Victim:
+    """Processes that die at once, and what stands for their being replaced.
+
+    Attributes:
+        name: What dies.
+        pids: Gives the processes of kill number n.
+        back: Whether others stand in the place of these processes and answer.
+        least_s: Seconds for which viewers are looked at after the kill, at least.
+        moves: Whether some viewer's session dies with it.
+    """
+
+    name: str
+    pids: Callable[[int], Sequence[int]]
+    back: Callable[[Sequence[int]], bool]
+    least_s: float = 0.0
+    moves: bool = False
+
+
+@dataclass(frozen=True)
+class Kill:
+    """What one kill cost. Gaps are those of the viewer who missed most.
+
+    Attributes:
+        what: What died.
+        gap_ms: Longest time for which nothing was drawn for a viewer's session: its face was held or idle.
+        picture_gap_ms: Longest time between two pictures.
+        voice_gap_ms: Longest time without the voice; 0 where it was never away for 0.2 s.
+        inserted_ms: Most silence that was put into a viewer's microphone.
+        back_s: Seconds until another one stood in the dead one's place and answered.
+        before_ms: `gap_ms` in the seconds before the kill.
+        moved: Viewers that had to make a new offer.
+        told: What viewers were told of their pictures' quality.
+    """
+
+    what: str
+    gap_ms: float
+    picture_gap_ms: float
+    voice_gap_ms: float
+    inserted_ms: float
+    back_s: float
+    before_ms: float
+    moved: int = 0
+    told: list[str] = field(default_factory=list)
 
 
 class Survival:
-    """Kills processes of a running service while sessions speak.
+    """Kills processes and watches what viewers see.
 
     Args:
-        url: Address of the service.
-        speech: Path of a speech file that lasts for all kills.
-        sessions: Number of sessions that speak.
-        kills: Number of kills of each kind.
+        seen: Gives what every viewer saw so far.
+        budget: How much time is left.
+        clock: Monotonic seconds.
+        pause: Waits for some seconds.
+        die: Ends a process at once.
+        patience: How long things may take.
     """
 
-    def __init__(self, url: str, speech: Path, sessions: int, kills: int) -> None:
-        self._url, self._speech, self._count, self._kills = url, speech, sessions, kills
-        self._pause = threading.Event()
+    def __init__(
+        self,
+        seen: Callable[[], Sequence[Seen]],
+        budget: TimeBudget,
+        clock: Callable[[], float],
+        pause: Callable[[float], object],
+        die: Callable[[int], None],
+        patience: Patience = Patience(),  # noqa: B008  # frozen
+    ) -> None:
+        self._seen, self._budget, self._clock, self._pause, self._die = seen, budget, clock, pause, die
+        self._patience = patience
+        self._longest_s = 0.0
 
-    def stages(self) -> dict[str, Deaths]:
-        """Every stage's replica, one after the other, as often as wanted.
+    def kills(self, victims: Sequence[Victim], rounds: int, keep: Callable[[Kill], None]) -> list[str]:
+        """Kill one of each, then one of each again; what one of them does not survive is not killed again.
+
+        Args:
+            victims: What dies, in this order.
+            rounds: How often each dies.
+            keep: Told of every kill that was seen to its end.
+
+        Returns:
+            Why kills were not seen to their ends.
 
         Raises:
-            LiveAnchorError: A replica did not come back.
+            OutOfTimeError: There is no time for the next one; what was measured was kept.
         """
-        found = {stage: Deaths() for stage in STAGES}
-        with beside(self._url, self._count, self._speech):
-            for _ in range(self._kills):
-                for stage in STAGES:
-                    self._kill(stage, found[stage])
-        return found
+        failed: dict[str, str] = {}
+        for number in range(rounds):
+            for victim in [one for one in victims if one.name not in failed]:
+                began = self._clock()
+                self._budget.need(self._longest_s or self._patience.first_guess_s, f"another kill of {victim.name}")
+                try:
+                    keep(self._kill(victim, number))
+                except LiveAnchorError as error:
+                    if self._budget.left_s() <= 0:
+                        raise
+                    failed[victim.name] = f"{victim.name}: {error}"
+                self._longest_s = max(self._longest_s, self._clock() - began)
+        return list(failed.values())
 
-    def hosts(self) -> Deaths:
-        """A session host that has sessions; its viewers make new offers, as the page does."""
-        seconds = 12.0 * self._kills + 10.0
-        options = ("--count", str(self._count), "--seconds", f"{seconds:g}", "--speech", str(self._speech))
-        client = ClientProcess(self._url, *options, module="benchmarks.graph.standing_clients")
-        kills: list[float] = []
-        back: list[float] = []
-        try:
-            wait_for(self._count, lambda: len(sessions_of(self._url)), time.monotonic, self._pause.wait)
-            for _ in range(self._kills):
-                self._pause.wait(2 * QUIET_S)
-                hosts = replica_pids("SessionHost")
-                many, victim = len(hosts), hosts[len(kills) % len(hosts)]
-                kills.append(time.monotonic())
-                os.kill(victim, signal.SIGKILL)
-                with suppress(LiveAnchorError):  # shows as a viewer that is lost, or as nothing at all
-                    back.append(wait_until(partial(_host_replaced, victim, many), BACK_S))
-            report = client.report(seconds + 60.0)
-        finally:
-            client.process.kill()
-        pictures = [viewer["pictures_at"] for viewer in report["viewers"]]
-        return Deaths([1e3 * picture_gap_s(pictures, at, at + 10.0) for at in kills], back, report["lost"])
+    def _kill(self, victim: Victim, number: int) -> Kill:
+        if not self._until(self._steady, self._patience.wait_s):
+            raise LiveAnchorError(f"faces did not follow their voices before the kill ({self._lost()} viewers lost)")
+        self._pause(QUIET_S)
+        sessions = [one.session_ids[-1] for one in self._seen()]
+        inserted = [one.inserted_ms for one in self._seen()]
+        dying = victim.pids(number)
+        if not dying:
+            raise LiveAnchorError("there is none")
+        at = self._clock()
+        for pid in dying:
+            self._die(pid)
+        back_at: list[float] = []
 
-    def _kill(self, stage: str, found: Deaths) -> None:
-        drawn = DrawnChunks(lambda: sessions_of(self._url), time.monotonic)
-        before = [one.pid for one in stage_stats(stage)]
-        self._watch(drawn, QUIET_S)
-        at = time.monotonic()
-        for pid in before[:1]:
-            os.kill(pid, signal.SIGKILL)
-        back: list[float] = []
+        def over() -> bool:
+            if not back_at and victim.back(dying):
+                back_at.append(self._clock())
+            now = self._clock()
+            return bool(back_at) and now >= max(back_at[0] + QUIET_S, at + victim.least_s) and self._steady(at)
 
-        def answers() -> None:
-            with suppress(LiveAnchorError):
-                back.append(wait_until(lambda: _stands_again(stage, before), BACK_S))
+        if not self._until(over, self._patience.kill_s):
+            raise LiveAnchorError(f"not as before within {self._patience.kill_s:g} s ({self._lost()} viewers lost)")
+        until, seen = self._clock(), self._seen()
+        moved = sum(one.session_ids[-1] != before for one, before in zip(seen, sessions, strict=True))
+        if victim.moves and not moved:
+            raise LiveAnchorError("no viewer's session was there")
+        return Kill(
+            victim.name,
+            gap_ms=1e3 * max(longest_gap_s(one.drawn_at, at, until) for one in seen),
+            picture_gap_ms=1e3 * max(longest_gap_s(one.pictures_at, at, until) for one in seen),
+            voice_gap_ms=1e3 * max(voice_gap_s(one.voice_gaps, at, until) for one in seen),
+            inserted_ms=max(one.inserted_ms - before for one, before in zip(seen, inserted, strict=True)),
+            back_s=back_at[0] - at,
+            before_ms=1e3 * max(longest_gap_s(one.drawn_at, at - QUIET_S, at) for one in seen),
+            moved=moved,
+            told=sorted({quality for one in seen for told_at, quality in one.told if told_at >= at}),
+        )
 
-        waiter = threading.Thread(target=answers)
-        waiter.start()
-        while waiter.is_alive():
-            self._watch(drawn, 4 * LOOK_EVERY_S)
-        self._watch(drawn, QUIET_S)
-        gap = drawn.gap_s(at, time.monotonic())
-        if not back or gap is None:
-            raise LiveAnchorError(f"{stage} did not come back within {BACK_S:g} s, or nothing was drawn after it")
-        found.back_s.append(back[0])
-        found.gap_ms.append(1e3 * gap)
+    def _steady(self, since: float = 0.0) -> bool:
+        """Whether something was drawn for everybody lately, and since a moment."""
+        least = max(self._clock() - self._patience.steady_s, since)
+        seen = self._seen()
+        return bool(seen) and all(not one.lost and one.drawn_at[-1:] > [least] for one in seen)
 
-    def _watch(self, drawn: DrawnChunks, seconds: float) -> None:
-        ends = time.monotonic() + seconds
-        while time.monotonic() < ends:
-            with suppress(httpx.HTTPError):  # a busy service is asked again
-                drawn.look()
-            self._pause.wait(LOOK_EVERY_S)
+    def _lost(self) -> int:
+        return sum(one.lost for one in self._seen())
 
-
-def picture_gap_s(pictures_at: Sequence[Sequence[float]], since: float, until: float) -> float:
-    """Longest time between two pictures of one viewer around a moment; infinite where one got none after it.
-
-    Args:
-        pictures_at: Per viewer: when pictures were complete, ascending.
-        since: The moment.
-        until: Pictures after this moment do not count, except the first one.
-    """
-    longest = 0.0
-    for moments in pictures_at:
-        before = [at for at in moments if at < since][-1:]
-        after = [at for at in moments if at >= since]
-        if not before:
-            continue  # it came later
-        if not after:
-            return float("inf")
-        times = [*before, after[0], *(at for at in after[1:] if at <= until)]
-        longest = max(longest, *(later - at for at, later in zip(times, times[1:], strict=False)))
-    return longest
-
-
-def _host_replaced(victim: int, many: int) -> bool:
-    now = replica_pids("SessionHost")
-    return victim not in now and len(now) >= many
-
-
-def _stands_again(stage: str, before: Sequence[int]) -> bool:
-    now = [one.pid for one in stats_if_any(stage)]
-    return len(now) == len(before) and set(now) != set(before)
+    def _until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        ends = self._clock() + timeout_s
+        while not condition():
+            if self._clock() > ends:
+                return False
+            self._budget.need(0.0, "this")
+            self._pause(LOOK_EVERY_S)
+        return True

@@ -100,6 +100,7 @@ class SpeechTrack(MediaStreamTrack):
         speech: float32 (n,), 16 kHz.
         after_s: Seconds of silence before the speech.
         ppm: Parts per million by which the clock is fast.
+        loops: Whether the speech begins again when it is over; silence follows otherwise.
 
     Attributes:
         onsets_at: Monotonic seconds at which the first sample of each onset was handed over so far.
@@ -107,13 +108,14 @@ class SpeechTrack(MediaStreamTrack):
 
     kind = "audio"
 
-    def __init__(self, speech: F32, after_s: float, ppm: float) -> None:
+    def __init__(self, speech: F32, after_s: float, ppm: float, loops: bool = False) -> None:
         super().__init__()
         silence = np.zeros((round(after_s * SAMPLE_RATE_HZ), 1), np.float32)
         samples = resample(np.concatenate([silence, speech[:, None]]), SAMPLE_RATE_HZ, RATE_HZ)[:, 0]
         self._blocks = np.append(samples, np.zeros(-len(samples) % BLOCK, np.float32)).reshape(-1, BLOCK)
         self._onsets = set(onset_blocks(self._blocks))
         self._block_s = BLOCK / RATE_HZ / (1 + ppm * 1e-6)
+        self._loops = loops
         self._index = 0
         self._began: float | None = None
         self.onsets_at: list[float] = []
@@ -133,7 +135,8 @@ class SpeechTrack(MediaStreamTrack):
         await asyncio.sleep(max(0.0, due - time.monotonic()))
         if self._index in self._onsets:
             self.onsets_at.append(due - self._block_s)
-        block = self._blocks[self._index] if self._index < len(self._blocks) else np.zeros(BLOCK, np.float32)
+        place = self._index % len(self._blocks) if self._loops else self._index
+        block = self._blocks[place] if place < len(self._blocks) else np.zeros(BLOCK, np.float32)
         wave = np.repeat(np.rint(np.clip(block, -1, 1) * 32767).astype(np.int16), 2)
         frame = av.AudioFrame.from_ndarray(wave[None], format="s16", layout="stereo")
         frame.sample_rate, frame.pts, frame.time_base = RATE_HZ, self._index * BLOCK, Fraction(1, RATE_HZ)
