@@ -18,8 +18,12 @@ from deployments.graph.payload import Payload
 from deployments.host.jobs import FileJob, JobBytes, JobDone
 from pipeline.config import FileMotion, SessionSettings
 from tests.ray.conftest import START_S
-from tests.ray.graph import Graph, speech_wav, wait_for
+from tests.ray.graph import JOB_S, Graph, speech_wav, wait_for
 
+pytestmark = pytest.mark.nightly(
+    "six processes load networks in full size to draw one frame, a seventh of the tier's time; tests/unit compares both motions "
+    "through the same stages, and test_graph and test_own_family compare what the graph makes with what one process makes"
+)
 PREFIX = "/ditto"
 APP = "ditto"
 SPEECH = speech_wav(0.04)
@@ -46,7 +50,7 @@ def url(graph: Graph, weights: Path) -> Iterator[str]:
     config = AppConfig.model_validate(
         {
             "models": {"family": "ditto", "weights_dir": str(weights), "device": "cpu"},
-            "deadlines": {"stage_call_s": 280},
+            "deadlines": {"stage_call_s": 600},
             "deployments": {name: {"num_cpus": 0.02, "max_replicas": 1} for name in names},
         }
     )
@@ -88,19 +92,14 @@ def picture(data: bytes) -> Any:
     return frame
 
 
-@pytest.mark.timeout(900)
 def test_a_file_job_goes_through_the_graph_with_offline_motion(url: str, local_ditto: Any) -> None:
-    assert httpx.get(f"{url}/readyz", timeout=120).json() == {"status": "ready"}
-    answer = httpx.post(f"{url}/generate", files={"audio": ("a.wav", SPEECH)}, timeout=280)
+    assert httpx.get(f"{url}/readyz", timeout=JOB_S).json() == {"status": "ready"}
+    answer = httpx.post(f"{url}/generate", files={"audio": ("a.wav", SPEECH)}, timeout=JOB_S)
     assert answer.status_code == 200, answer.text
     assert picture(answer.content).shape == (1280, 720, 3) and picture(answer.content).std() > 10
     assert answer.content == local_ditto("offline"), "bit for bit what one process makes"
 
 
-@pytest.mark.nightly(
-    "minutes of networks in full size on a CPU; the offline file above takes the same way, and tests/unit compares both motions"
-)
-@pytest.mark.timeout(900)
 def test_a_file_job_goes_through_the_graph_with_a_live_session_s_motion(url: str, local_ditto: Any) -> None:
     from ray import serve
 
@@ -124,6 +123,6 @@ def test_a_file_job_goes_through_the_graph_with_a_live_session_s_motion(url: str
 
 
 def test_what_the_family_cannot_do_is_refused(url: str) -> None:
-    answer = httpx.post(f"{url}/generate", files={"audio": ("a.wav", SPEECH)}, data={"fps": "50"}, timeout=280)
+    answer = httpx.post(f"{url}/generate", files={"audio": ("a.wav", SPEECH)}, data={"fps": "50"}, timeout=JOB_S)
     assert answer.status_code == 422 and answer.json()["field"] == "fps"
     assert "rife.allow_cpu" in answer.json()["detail"], answer.text
