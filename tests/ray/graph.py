@@ -39,7 +39,7 @@ NOT_YET = (
     ServiceFailedError,
 )
 STAGES = ("AudioFeatures", "MotionDiffusion", "Renderer")
-JOB_S = 280.0
+JOB_S = 700.0
 
 
 def speech_wav(seconds: float, seed: int = 7) -> bytes:
@@ -59,7 +59,7 @@ def speech_wav(seconds: float, seed: int = 7) -> bytes:
     return buffer.getvalue()
 
 
-def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = 180.0, every_s: float = 0.1) -> Any:
+def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = 300.0, every_s: float = 0.25) -> Any:
     """Poll until `condition` gives something true; errors of a part that is being replaced count as not yet.
 
     Replacing a replica takes seconds on a quiet machine and can take a minute on a busy one.
@@ -108,13 +108,13 @@ class Graph:
 
     def stage_stats(self, deployment: str) -> list[StageStats]:
         found: list[StageStats] = (
-            serve.get_deployment_handle(deployment, APP_NAME).broadcast("stats").results(timeout_s=60)
+            serve.get_deployment_handle(deployment, APP_NAME).broadcast("stats").results(timeout_s=JOB_S)
         )
         return found
 
     def host_stats(self) -> list[HostStats]:
         found: list[HostStats] = (
-            serve.get_deployment_handle("SessionHost", APP_NAME).broadcast("stats").results(timeout_s=60)
+            serve.get_deployment_handle("SessionHost", APP_NAME).broadcast("stats").results(timeout_s=JOB_S)
         )
         return found
 

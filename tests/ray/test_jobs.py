@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.ray.graph import JOB_S, Graph, speech_wav, wait_for
-from tests.ray.test_kills import only
+from tests.ray.test_kills import TRIES, only
 
 SPEECH_S = 2.0
 
@@ -64,12 +64,15 @@ def test_a_video_has_the_bytes_of_generate(client: httpx.Client, speech: bytes, 
 def test_a_killed_host_costs_a_video_nothing_but_time(
     graph: Graph, client: httpx.Client, speech: bytes, undisturbed: bytes
 ) -> None:
-    video_id = create(client, speech)
-    under_way(client, video_id)
-    killed = graph.kill("SessionHost")
-    assert completed(client, video_id) == undisturbed
-    assert video(client, video_id)["attempt"] == 2
-    graph.replaced("SessionHost", killed)
+    for _ in range(TRIES):
+        video_id = create(client, speech)
+        under_way(client, video_id)
+        killed = graph.kill("SessionHost")
+        assert completed(client, video_id) == undisturbed
+        graph.replaced("SessionHost", killed)
+        if (attempt := video(client, video_id)["attempt"]) > 1:
+            break  # else it was over before its host was
+    assert attempt == 2
 
 
 @pytest.mark.nightly("the store alone is killed and opened again in tests/unit; here, only its actor comes back")

@@ -13,7 +13,7 @@ import pytest
 
 from pipeline import families
 from tests.ray.conftest import START_S
-from tests.ray.graph import Graph, speech_wav, wait_for
+from tests.ray.graph import JOB_S, Graph, speech_wav, wait_for
 
 APP = "bar"
 PREFIX = "/bar"
@@ -59,7 +59,6 @@ def url(graph: Graph) -> Iterator[str]:
     families.installed_families.cache_clear()
 
 
-@pytest.mark.timeout(600)
 def test_a_file_goes_through_the_graph_without_a_motion_stage(url: str, graph: Graph, tmp_path: Path) -> None:
     from pipeline.media.audio_in import decode_audio
     from pipeline.session.local_job import LocalPipeline
@@ -67,8 +66,8 @@ def test_a_file_goes_through_the_graph_without_a_motion_stage(url: str, graph: G
 
     deployments: dict[str, Any] = details(graph.cluster)["applications"][APP]["deployments"]
     assert set(deployments) == {"Ingress", "SessionHost", "AudioFeatures", "Renderer", "Rife"}
-    assert httpx.get(f"{url}/readyz", timeout=120).json() == {"status": "ready"}
-    answer = httpx.post(f"{url}/generate", files={"audio": ("a.wav", SPEECH)}, timeout=120)
+    assert httpx.get(f"{url}/readyz", timeout=JOB_S).json() == {"status": "ready"}
+    answer = httpx.post(f"{url}/generate", files={"audio": ("a.wav", SPEECH)}, timeout=JOB_S)
     assert answer.status_code == 200, answer.text
     pipeline, out = LocalPipeline(family="bar"), tmp_path / "bar.mp4"
     pipeline.generate_file(decode_audio(SPEECH), out, pipeline.avatar())

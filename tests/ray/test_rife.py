@@ -39,7 +39,7 @@ def url(graph: Graph, home: Path) -> Iterator[str]:
         {
             "session": {"interpolate": "rife"},
             "rife": {"network": "4.25", "allow_cpu": True},
-            "deadlines": {"stage_call_s": 240},
+            "deadlines": {"stage_call_s": 600},
             "deployments": {name: {"num_cpus": 0.02, "min_replicas": 1, "max_replicas": 1} for name in names},
         }
     )
@@ -57,7 +57,7 @@ def post(url: str, job_id: str) -> httpx.Response:
 def pids(deployment: str) -> list[int]:
     from ray import serve
 
-    stats = serve.get_deployment_handle(deployment, APP).broadcast("stats").results(timeout_s=60)
+    stats = serve.get_deployment_handle(deployment, APP).broadcast("stats").results(timeout_s=JOB_S)
     return [one.pid for one in stats]
 
 
@@ -76,7 +76,6 @@ def local_file(home: Path, environment: None, url: str) -> bytes:
     return out.read_bytes()
 
 
-@pytest.mark.timeout(900)
 def test_the_graph_makes_the_very_file_that_one_process_makes(url: str, local_file: bytes) -> None:
     answer = post(url, "rife-whole")
     assert answer.status_code == 200, answer.text
@@ -84,7 +83,6 @@ def test_the_graph_makes_the_very_file_that_one_process_makes(url: str, local_fi
     assert answer.content == local_file
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "deployment",
     [

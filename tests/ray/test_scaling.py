@@ -12,10 +12,10 @@ import httpx
 
 from tests.ray.graph import JOB_S, STAGES, Graph, speech_wav, wait_for
 
-JOBS = 8
+JOBS = 4
 SPEECH_S = 6.0
 """Longer than it takes Ray Serve to begin a change."""
-SHORT_S = 3.0
+SHORT_S = 1.0
 
 
 def test_a_rolling_change_under_load_loses_no_job(graph: Graph) -> None:
@@ -25,7 +25,7 @@ def test_a_rolling_change_under_load_loses_no_job(graph: Graph) -> None:
     before = {name: set(graph.pids(name)) for name in (*STAGES, "SessionHost")}
     with ThreadPoolExecutor(4) as pool:
         first = [pool.submit(graph.post, wav, f"rolling-a-{index}", JOB_S, seed=1) for index in range(2)]
-        wait_for("jobs to be under way", lambda: sum(len(one.active_jobs) for one in graph.host_stats()) == 2)
+        wait_for("jobs to be under way", lambda: sum(len(one.active_jobs) for one in graph.host_stats()) >= 1)
         graph.change_args({"limits": {"max_audio_s": 599.0}})
         later = [pool.submit(graph.post, wav, f"rolling-b-{index}", JOB_S, seed=1) for index in range(2)]
         answers = [job.result(timeout=JOB_S) for job in first + later]
@@ -37,7 +37,7 @@ def test_a_rolling_change_under_load_loses_no_job(graph: Graph) -> None:
     assert graph.post(wav, seed=1).content == expected
 
 
-def test_eight_jobs_take_the_renderer_to_two_nodes_and_back(graph: Graph, nodes: Any) -> None:
+def test_jobs_take_the_renderer_to_two_nodes_and_back(graph: Graph, nodes: Any) -> None:
     """The change of settings is made under load, so this is also a rolling change that loses no job."""
     second = nodes.add_node(num_cpus=2, num_gpus=1, object_store_memory=256 * 2**20)
     wav = speech_wav(SHORT_S)
@@ -58,7 +58,7 @@ def test_eight_jobs_take_the_renderer_to_two_nodes_and_back(graph: Graph, nodes:
             "Renderer",
             autoscaling_config={
                 "max_replicas": 2,
-                "target_ongoing_requests": 2,
+                "target_ongoing_requests": 1,
                 "upscale_delay_s": 0.5,
                 "downscale_delay_s": 2.0,
                 "look_back_period_s": 1.0,

@@ -30,7 +30,7 @@ def test_no_stage_waits_for_room_and_takes_the_share_of_one_that_dies(graph: Gra
     wait_for("one GPU", lambda: ray.cluster_resources().get("GPU") == 1.0)
     graph.submit(eager)
     wait_for("one replica of each", lambda: all(len(graph.all_replicas(name)) == 1 for name in TARGETS))
-    wav, done = speech_wav(2.0), threading.Event()
+    wav, done = speech_wav(1.0), threading.Event()
 
     def keep_busy(seed: int) -> list[int]:
         codes = []
@@ -42,7 +42,7 @@ def test_no_stage_waits_for_room_and_takes_the_share_of_one_that_dies(graph: Gra
         jobs = [pool.submit(keep_busy, seed) for seed in range(3)]
         try:
             wait_for("jobs to be under way", lambda: sum(len(one.active_jobs) for one in graph.host_stats()) >= 2)
-            threading.Event().wait(6.0)  # the autoscaler decides anew every 0.1 s, on what it saw in 1 s
+            threading.Event().wait(4.0)  # the autoscaler decides anew every 0.25 s, on what it saw in 1 s
             for name in TARGETS:
                 assert len(graph.all_replicas(name)) == 1, f"a second {name} waits for room that there is not"
             killed = graph.kill("Renderer")

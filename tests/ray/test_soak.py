@@ -11,7 +11,6 @@ pytestmark = pytest.mark.ray
 
 
 @pytest.mark.nightly("three minutes of load and kills; an hour of it is a benchmark")
-@pytest.mark.timeout(900)
 def test_three_minutes_of_everything_lose_no_video() -> None:
     found = soak(3.0, seed=1, fault_every_s=40.0)
     counts = found.counts
