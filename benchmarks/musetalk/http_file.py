@@ -3,7 +3,7 @@
 Starts `serve_config.yaml` with the family on a cluster of its own, with weights of the formula and a clip of 1080x1920 of which
 everything moves, posts the speech to `POST /generate`, and takes the time to the last byte, once per encoder, for each of which Ray
 Serve replaces the replicas. The bound of each row is the encoder alone: the file's own pictures, decoded before, are written again
-by the same writer in this process. `--sessions N` tries so many live sessions between the first encoder and the second, as
+by the same writer in this process. `--sessions N ...` tries so many live sessions between the first encoder and the second, as
 `benchmarks.capacity` does, into its results file. `--small` is a dry run with narrow networks without a GPU.
 """
 
@@ -50,7 +50,8 @@ SPREAD: Final = 0.06
 """Standard deviation of the painted colours: a face's; under the formula alone they are noise that no encoder is made for."""
 SIZE: Final = (1080, 1920)
 SMALL: Final = (360, 640)
-THREADS: Final = 12
+THREADS: Final = 16
+LOOKAHEAD: Final = 10
 CREDITS: Final = 16
 RUNS: Final = 3
 CLIP_FRAMES: Final = 25
@@ -72,9 +73,9 @@ class Variant:
     published: bool = False
 
 
-def variants() -> list[Variant]:
-    """The encoders that can be measured on this machine."""
-    x264 = {"prefer": "x264", "threads": min(THREADS, os.cpu_count() or 1), "file_lookahead_frames": 0}
+def variants(threads: int = THREADS, lookahead: int = LOOKAHEAD) -> list[Variant]:
+    """The encoders that can be measured on this machine; libx264 with so many threads, holding back so many frames."""
+    x264 = {"prefer": "x264", "threads": min(threads, os.cpu_count() or 1), "file_lookahead_frames": lookahead}
     found = [
         Variant("http_27s", {**x264, "file_preset": "ultrafast", "file_crf": 23}, published=True),
         Variant("http_27s_crf18", {**x264, "file_preset": "ultrafast", "file_crf": 18}),
@@ -140,7 +141,7 @@ class Measured:
         submit(cluster, document)
         graph.wait_until(lambda: bool(host_pids()) and not host_pids() & before, REPLACED_S)
         wait_until_running(cluster, REPLACED_S)
-        graph.wait_until(lambda: httpx.get(f"{self._service.url}/readyz", timeout=30).is_success, REPLACED_S)
+        graph.wait_until(lambda: is_ready(self._service.url), REPLACED_S)
 
     def _job(self) -> Job:
         return run_job(self._service.url, self._wav, keep=True, avatar_id=self._avatar_id)
@@ -156,6 +157,14 @@ def host_pids() -> set[int]:
     from benchmarks.live.rig import replica_pids
 
     return set(replica_pids("SessionHost"))
+
+
+def is_ready(url: str) -> bool:
+    """Whether the service says so; not while the replica that is asked goes away."""
+    try:
+        return httpx.get(f"{url}/readyz", timeout=30).is_success
+    except httpx.HTTPError:
+        return False
 
 
 def encoder_alone_s(data: bytes, encoder: dict[str, Any], frames: int) -> float:
@@ -178,10 +187,10 @@ def encoder_alone_s(data: bytes, encoder: dict[str, Any], frames: int) -> float:
         return time.perf_counter() - began
 
 
-def live_rows(run: RunInfo, url: str, folder: Path, count: int, *, small: bool) -> list[BenchmarkRecord]:
-    """Whether so many live sessions are carried, as `benchmarks.capacity` finds out."""
-    settle, counted = (2.0, 4.0) if small else (SETTLE_S, COUNT_S)
-    plan = plan_of(FAMILY, 1, small=small, settle_s=settle, count_s=counted, counts=(count,), alone=False)
+def live_rows(run: RunInfo, url: str, folder: Path, chosen: argparse.Namespace) -> list[BenchmarkRecord]:
+    """How many live sessions are carried, as `benchmarks.capacity` finds out."""
+    small, (settle, counted) = bool(chosen.small), (2.0, 4.0) if chosen.small else (chosen.settle_s, COUNT_S)
+    plan = plan_of(FAMILY, 1, small=small, settle_s=settle, count_s=counted, counts=chosen.sessions, alone=False)
     spoken = folder / "speech.wav"
     spoken.write_bytes(wav_16(speech(settle + counted + 60.0)))
     command = f"python -m benchmarks.capacity --gpus 1 --family {FAMILY}"
@@ -199,8 +208,11 @@ def measure(run: RunInfo, home: Path, weights: Path, chosen: argparse.Namespace)
     store = AvatarStore(home / "avatars")
     avatar = store.put(made)
     find_family(FAMILY).avatar_maker(weights).default(store)  # here and now: else every replica reads it when it starts
-    frames, runs, hosts = (20, 1, 1) if small else (FRAMES, RUNS, max(1, -(-chosen.sessions // SESSIONS_PER_HOST)))
-    first, *others = variants()
+    frames, runs, hosts = (
+        (20, 1, 1) if small else (FRAMES, RUNS, -(-max(chosen.sessions, default=1) // chosen.per_host))
+    )
+    first, *others = variants(chosen.threads, chosen.lookahead)
+    others = [] if chosen.first_only else others
 
     def keep(out: Path, rows: list[BenchmarkRecord]) -> None:
         write_records(out, rows)
@@ -216,7 +228,7 @@ def measure(run: RunInfo, home: Path, weights: Path, chosen: argparse.Namespace)
             measured, port = Measured(run, service, avatar.avatar_id, frames, runs), int(service.url.rpartition(":")[2])
             keep(chosen.out, list(measured.rows(first)))
             if chosen.sessions:
-                keep(chosen.sessions_out, live_rows(run, service.url, home, chosen.sessions, small=small))
+                keep(chosen.sessions_out, live_rows(run, service.url, home, chosen))
             for variant in others:
                 measured.switch(document_of(weights, port, cluster.gpus, variant.encoder))
                 keep(chosen.out, list(measured.rows(variant)))
@@ -227,7 +239,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--weights", type=Path, help="checkpoints; written there where the folder is not there yet")
-    parser.add_argument("--sessions", type=int, default=0, help="live sessions to try; 0: none")
+    parser.add_argument("--threads", type=int, default=THREADS, help="of libx264")
+    parser.add_argument("--lookahead", type=int, default=LOOKAHEAD, help="frames that libx264 may hold back")
+    parser.add_argument("--first-only", action="store_true", help="the published encoder alone")
+    parser.add_argument(
+        "--sessions", type=int, nargs="*", default=[], help="numbers of live sessions to try, ascending"
+    )
+    parser.add_argument("--per-host", type=int, default=SESSIONS_PER_HOST, help="live sessions per host, at most")
+    parser.add_argument("--settle-s", type=float, default=SETTLE_S, help="before sessions count")
     parser.add_argument("--sessions-out", type=Path, default=RESULTS_DIR / "h200" / "capacity.json")
     parser.add_argument("--small", action="store_true", help="a dry run; not for publishing")
     parser.add_argument("--commit", help="what is measured, where the tree came without its history")
@@ -236,8 +255,10 @@ def main(arguments: list[str] | None = None) -> int:
     published = chosen.out.resolve() == OUT.resolve() or (
         chosen.sessions and chosen.sessions_out.resolve().parent == OUT.resolve().parent
     )
-    if published and (chosen.small or not cuda):
-        parser.error("a small run or one on a CPU is not for publishing: name another --out, and --sessions-out")
+    if published and (chosen.small or not cuda or chosen.settle_s < SETTLE_S):
+        parser.error(
+            "a small or short run, or one on a CPU, is not for publishing: name another --out and --sessions-out"
+        )
     run = describe_run(COMMAND, device="cuda:0" if cuda else "cpu", commit=chosen.commit)
     with TemporaryDirectory(prefix="la-http-") as folder:
         home = Path(folder)

@@ -58,3 +58,7 @@ def test_the_bound_is_the_encoder_over_all_pictures() -> None:
     assert http_file.encoder_alone_s(data, encoder, 5) > 0
     with pytest.raises(LiveAnchorError, match="5 pictures, not 6"):
         http_file.encoder_alone_s(data, encoder, 6)
+
+
+def test_who_does_not_answer_is_not_ready() -> None:
+    assert not http_file.is_ready("http://127.0.0.1:9")
