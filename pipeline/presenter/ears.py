@@ -8,7 +8,7 @@ from kernels.arrays import F32
 from pipeline.presenter.face_shape import face_outline
 from pipeline.presenter.geometry import spline
 from pipeline.presenter.raster import Window, blur, bump, over, rgb, smoothstep
-from pipeline.presenter.skin import SKIN, shade
+from pipeline.presenter.skin import DEFAULT_SKIN, Skin, shade
 
 # At u > 0, face coordinates.
 _OUTLINE = [
@@ -40,8 +40,8 @@ _PEARL = (0.3885, 0.557)
 _PEARL_RADIUS = 0.0145
 
 
-def paint_ear(board: F32, side: float) -> None:
-    """Paint one ear with its pearl on `board` in place; side -1 viewer's left, +1 viewer's right."""
+def paint_ear(board: F32, side: float, skin: Skin = DEFAULT_SKIN, pearl: bool = True) -> None:
+    """Paint one ear, with its pearl where it has one, on `board` in place; side -1 viewer's left, +1 viewer's right."""
     window = Window.around(*((0.33, 0.28, 0.50, 0.64) if side > 0 else (-0.50, 0.28, -0.33, 0.64)))
     u, v = window.grid()
     a = u * np.float32(side)
@@ -54,8 +54,8 @@ def paint_ear(board: F32, side: float) -> None:
     groove = window.ribbon((spline(_HELIX[1:], 80) - (0.0105, 0.0)) * flip, np.full(80, 4.0), soft=2.0)
     relief = 0.030 * blur(mask, 8.0) + 0.010 * helix + 0.007 * inner - 0.012 * hollow - 0.005 * groove
     relief += 0.008 * bump(a, v, 0.388, 0.543, 0.013, 0.016) + 0.007 * bump(a, v, 0.381, 0.452, 0.005, 0.013)
-    colour = np.broadcast_to(SKIN, (*u.shape, 3)).copy()
-    over(colour, rgb("cf7a62"), np.clip(0.26 + 0.22 * hollow + 0.12 * groove, 0.0, 1.0))
+    colour = np.broadcast_to(skin.base, (*u.shape, 3)).copy()
+    over(colour, skin.tone("cf7a62"), np.clip(0.26 + 0.22 * hollow + 0.12 * groove, 0.0, 1.0))
     patch = shade(np.asarray(relief, np.float32), np.asarray(colour, np.float32), gloss=0.6, rim=0.25)
     dark = np.clip(0.46 * hollow + 0.26 * groove, 0.0, 1.0)
     patch *= (1.0 - dark)[..., None] ** np.array([0.7, 1.05, 1.15], np.float32)
@@ -65,7 +65,8 @@ def paint_ear(board: F32, side: float) -> None:
     view = board[window.slices]
     over(view, rgb("0c0705"), 0.40 * blur(mask, 5.0) * beside)
     over(view, patch, mask)
-    _pearl(view, u, v, side)
+    if pearl:
+        _pearl(view, u, v, side)
 
 
 def _pearl(view: F32, u: F32, v: F32, side: float) -> None:

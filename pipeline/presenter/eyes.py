@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import cv2
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kernels.arrays import F32, F64
 from pipeline.presenter.geometry import FACE_UNIT, spline, to_board
 from pipeline.presenter.raster import Window, blur, fill_ribbon, over, rgb, smoothstep
+from pipeline.presenter.skin import DEFAULT_SKIN, Skin
 
 INNER = (0.0905, 0.3485)
 """Inner corner of the eye at u > 0, face coordinates."""
@@ -48,6 +49,17 @@ PUPIL_RADIUS = 0.078
 _ZOOM = 4
 _PATCH_A = (-0.35, 1.45)
 _PATCH_B = (0.75, -0.55)
+
+
+@dataclass(frozen=True)
+class EyeLook:
+    """Colours of the iris (float32 (3,), sRGB 0..1), and how strong lashes and make-up are, 0..1."""
+
+    iris_outer: F32 = field(default_factory=lambda: rgb("49372a"))
+    iris_inner: F32 = field(default_factory=lambda: rgb("7d5734"))
+    iris_glow: F32 = field(default_factory=lambda: np.array([0.72, 0.52, 0.30], np.float32))
+    lashes: float = 1.0
+    make_up: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,7 @@ def _patch(eye: Eye) -> _Patch:
     return _Patch(eye, window, a.astype(np.float32), b.astype(np.float32))
 
 
-def _iris(patch: _Patch, rng: np.random.Generator) -> tuple[F32, F32]:
+def _iris(patch: _Patch, rng: np.random.Generator, look: EyeLook) -> tuple[F32, F32]:
     """Colour (h, w, 3) and coverage (h, w) of iris and pupil."""
     da, db = (patch.a - IRIS[0]) * np.float32(patch.eye.side), patch.b - IRIS[1]
     radius = np.hypot(da, db) / IRIS_RADIUS
@@ -121,12 +133,12 @@ def _iris(patch: _Patch, rng: np.random.Generator) -> tuple[F32, F32]:
         fibres += weight * np.sin(count * angle + phase + sway * np.sin(3 * radius * np.pi + phase)).astype(np.float32)
     fibres *= smoothstep(0.30, 0.5, radius) * smoothstep(1.0, 0.80, radius)
     colour = np.empty((*radius.shape, 3), np.float32)
-    outer, inner = rgb("49372a"), rgb("7d5734")
+    outer, inner = look.iris_outer, look.iris_inner
     mix = np.exp(-0.5 * ((radius - 0.48) / 0.22) ** 2)[..., None]
     colour[:] = outer + (inner - outer) * mix
     colour *= (1.0 + 0.16 * fibres)[..., None]
     lift = smoothstep(0.35, -0.9, db / IRIS_RADIUS) * smoothstep(0.30, 0.62, radius) * smoothstep(1.0, 0.75, radius)
-    colour += (0.26 * lift)[..., None] * np.array([0.72, 0.52, 0.30], np.float32)  # light gathers opposite to the lamp
+    colour += (0.26 * lift)[..., None] * look.iris_glow  # light gathers opposite to the lamp
     limbal = smoothstep(0.72, 0.99, radius)
     over(colour, rgb("20150f"), 0.86 * limbal)
     over(
@@ -135,7 +147,7 @@ def _iris(patch: _Patch, rng: np.random.Generator) -> tuple[F32, F32]:
     return colour, smoothstep(1.035, 0.95, radius)
 
 
-def _eyeball(patch: _Patch, rng: np.random.Generator) -> F32:
+def _eyeball(patch: _Patch, rng: np.random.Generator, look: EyeLook) -> F32:
     a, b = patch.a, patch.b
     white = np.empty((*a.shape, 3), np.float32)
     white[:] = rgb("eee4db")
@@ -146,7 +158,7 @@ def _eyeball(patch: _Patch, rng: np.random.Generator) -> F32:
     caruncle = np.exp(-0.5 * (((a - 0.055) / 0.035) ** 2 + ((b - 0.006) / 0.028) ** 2))
     over(white, rgb("c4776c"), 0.75 * caruncle)
     white += (0.16 * np.exp(-0.5 * (((a - 0.045) / 0.010) ** 2 + ((b - 0.020) / 0.008) ** 2)))[..., None]
-    colour, cover = _iris(patch, rng)
+    colour, cover = _iris(patch, rng, look)
     ring = np.exp(-0.5 * ((np.hypot(a - IRIS[0], b - IRIS[1]) / IRIS_RADIUS - 1.03) / 0.09) ** 2)
     over(white, rgb("8d7568"), 0.30 * ring)
     over(white, colour, cover)
@@ -200,36 +212,47 @@ def _lashes(patch: _Patch, rng: np.random.Generator) -> F32:
     return blur(np.maximum(dark, faint).astype(np.float32) / np.float32(255), 0.45 * _ZOOM)
 
 
-def _lids(patch: _Patch, picture: F32) -> None:
+def _lids(patch: _Patch, picture: F32, skin: Skin, look: EyeLook) -> None:
     """Soft shadow of the socket, the crease, the make-up along the lash line and the wet rim below."""
     crease, upper, lower = spline(CREASE, 120), spline(UPPER_LID, 120), spline(LOWER_LID, 120)
     t = np.linspace(0.0, 1.0, 120)
     fold = np.sin(np.pi * np.clip(t * 0.92 + 0.08, 0, 1)) ** 0.7
-    over(picture, rgb("8c5544"), 0.30 * patch.ribbon(crease + (0.0, 0.030), 8.0 * fold, 4.0))
-    over(picture, rgb("7a4434"), 0.62 * patch.ribbon(crease, 1.9 * fold, 0.9))
-    over(picture, rgb("f3cdb2"), 0.30 * patch.ribbon((crease + upper) / 2.0 + (0.0, 0.01), 4.5 * fold, 2.6))
-    over(picture, rgb("7d4b3f"), 0.46 * patch.ribbon(upper + (0.0, 0.035), 4.6 * (0.25 + 0.75 * t), 2.4))
-    over(picture, rgb("8d5a4c"), 0.30 * patch.ribbon(lower + (0.0, -0.040), 5.0 * np.sin(np.pi * t) ** 0.6, 2.6))
+    over(picture, skin.tone("8c5544"), 0.30 * patch.ribbon(crease + (0.0, 0.030), 8.0 * fold, 4.0))
+    over(picture, skin.tone("7a4434"), 0.62 * patch.ribbon(crease, 1.9 * fold, 0.9))
+    over(picture, skin.tone("f3cdb2"), 0.30 * patch.ribbon((crease + upper) / 2.0 + (0.0, 0.01), 4.5 * fold, 2.6))
+    over(
+        picture,
+        skin.tone("7d4b3f"),
+        0.46 * look.make_up * patch.ribbon(upper + (0.0, 0.035), 4.6 * (0.25 + 0.75 * t), 2.4),
+    )
+    over(picture, skin.tone("8d5a4c"), 0.30 * patch.ribbon(lower + (0.0, -0.040), 5.0 * np.sin(np.pi * t) ** 0.6, 2.6))
 
 
-def paint_eye(board: F32, side: float, rng: np.random.Generator) -> None:
+def paint_eye(
+    board: F32,
+    side: float,
+    rng: np.random.Generator,
+    skin: Skin = DEFAULT_SKIN,
+    look: EyeLook | None = None,
+) -> None:
     """Paint one eye on `board` (1920, 1080, 3), sRGB 0..1, in place; side -1 viewer's left, +1 viewer's right."""
+    look = look or EyeLook()
     patch = _patch(Eye(side))
     view = board[patch.window.slices]
     size = (patch.window.w * _ZOOM, patch.window.h * _ZOOM)
     picture = np.asarray(cv2.resize(view, size, interpolation=cv2.INTER_CUBIC), dtype=np.float32)
-    _lids(patch, picture)
+    _lids(patch, picture, skin, look)
     upper, lower = spline(UPPER_LID, 160), spline(LOWER_LID, 160)
     opening = patch.polygon(np.concatenate([upper, lower[::-1]]), 0.35)
-    ball = _eyeball(patch, rng)
+    ball = _eyeball(patch, rng, look)
     _catch_lights(patch, ball)
     over(picture, ball, opening)
     t = np.linspace(0.0, 1.0, 160)
-    over(picture, rgb("dba393"), 0.66 * patch.ribbon(lower + (0.0, 0.008), 1.5 * np.sin(np.pi * t) ** 0.4, 0.5))
-    over(picture, rgb("fff1e8"), 0.40 * patch.ribbon(lower + (0.0, 0.019), 0.6 * np.sin(np.pi * t) ** 0.4, 0.35))
-    over(picture, rgb("6e4035"), 0.55 * patch.ribbon(lower + (0.0, -0.010), 1.3 * t, 0.7))
+    over(picture, skin.tone("dba393"), 0.66 * patch.ribbon(lower + (0.0, 0.008), 1.5 * np.sin(np.pi * t) ** 0.4, 0.5))
+    over(picture, skin.tone("fff1e8"), 0.40 * patch.ribbon(lower + (0.0, 0.019), 0.6 * np.sin(np.pi * t) ** 0.4, 0.35))
+    over(picture, skin.tone("6e4035"), 0.55 * patch.ribbon(lower + (0.0, -0.010), 1.3 * t, 0.7))
     over(
         picture, rgb("1d120e"), 0.94 * patch.ribbon(upper + (0.0, 0.004), 1.2 + 2.5 * t**0.8 * (1.04 - t) ** 0.12, 0.4)
     )
-    over(picture, rgb("1c110d"), 0.90 * _lashes(patch, rng))
+    over(picture, rgb("1c110d"), 0.90 * look.lashes * _lashes(patch, rng))
     view[:] = cv2.resize(picture, (patch.window.w, patch.window.h), interpolation=cv2.INTER_AREA)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import cv2
@@ -12,10 +12,22 @@ from kernels.arrays import F32, F64, U8
 from pipeline.presenter.geometry import spline, to_board
 from pipeline.presenter.hair_guides import SAMPLES, TEMPLE, between, guides
 from pipeline.presenter.raster import Window, blur, fill_ribbon, over, rgb, smoothstep
+from pipeline.presenter.skin import DEFAULT_SKIN, Skin
 
 HAIR_WINDOW: Final = Window.around(-0.80, -0.40, 0.80, 1.50)
-DEEP, BODY, WARM, SHINE = rgb("150c09"), rgb("38211a"), rgb("6f4329"), rgb("cd9a68")
 _LOCKS: Final = 38
+
+
+@dataclass(frozen=True)
+class HairColours:
+    """From the darkest to the brightest, and of what lies behind and of stray hairs; float32 (3,), sRGB 0..1."""
+
+    deep: F32 = field(default_factory=lambda: rgb("150c09"))
+    body: F32 = field(default_factory=lambda: rgb("38211a"))
+    warm: F32 = field(default_factory=lambda: rgb("6f4329"))
+    shine: F32 = field(default_factory=lambda: rgb("cd9a68"))
+    behind: F32 = field(default_factory=lambda: rgb("170e0b"))
+    stray: F32 = field(default_factory=lambda: rgb("5a3523"))
 
 
 @dataclass(frozen=True)
@@ -99,7 +111,7 @@ def _texture(strands: _Side, first: float, last: float) -> tuple[F32, F32]:
     return np.asarray(np.clip(filled / 128.0 - 1.0, -1.0, 1.0), np.float32), weight
 
 
-def _light(strands: _Side, marks: F32, v: F32) -> F32:
+def _light(strands: _Side, marks: F32, v: F32, colours: HairColours) -> F32:
     """Colour of the hair, float32 (h, w, 3)."""
     t = strands.along + 0.050 * marks[..., 2]
     s = np.clip(strands.across, 0.0, 1.0)
@@ -116,7 +128,7 @@ def _light(strands: _Side, marks: F32, v: F32) -> F32:
     level *= 1.0 - 0.50 * smoothstep(0.42, 0.0, s) * smoothstep(0.50, 0.62, strands.along)  # behind jaw and neck
     level *= 1.0 - 0.22 * smoothstep(0.86, 1.04, s)
     level *= 1.0 - 0.20 * smoothstep(0.9, 1.3, v)
-    stops = np.stack([DEEP, BODY, WARM, SHINE])
+    stops = np.stack([colours.deep, colours.body, colours.warm, colours.shine])
     x = np.array([0.0, 0.30, 0.60, 1.0])
     colour = np.stack([np.interp(level, x, stops[:, c]) for c in range(3)], axis=-1).astype(np.float32)
     edge = smoothstep(0.91, 1.03, strands.across + 0.02 * marks[..., 0]) * (0.6 + 0.4 * marks[..., 1])
@@ -129,11 +141,13 @@ class Hair:
     """Both sides of the hair, grown once and painted in layers between the other parts."""
 
     sides: tuple[_Side, _Side]
+    colours: HairColours = field(default_factory=HairColours)
+    skin: Skin = DEFAULT_SKIN
 
     @classmethod
-    def grow(cls, rng: np.random.Generator) -> Hair:
+    def grow(cls, rng: np.random.Generator, colours: HairColours | None = None, skin: Skin = DEFAULT_SKIN) -> Hair:
         """Grow the hair; the same generator state gives the same hair."""
-        return cls((_grow(-1.0, 4200, rng), _grow(1.0, 3800, rng)))
+        return cls((_grow(-1.0, 4200, rng), _grow(1.0, 3800, rng)), colours or HairColours(), skin)
 
     def _paint(self, board: F32, sides: tuple[_Side, ...], first: float, last: float, fade: float) -> None:
         view = board[HAIR_WINDOW.slices]
@@ -143,7 +157,7 @@ class Hair:
             keep = smoothstep(fade, fade - 0.05, strands.along)
             tip = 0.985 - 0.075 * marks[..., 0] - 0.055 * marks[..., 1] - 0.03 * marks[..., 2]
             keep = keep * smoothstep(0.0, 0.085, tip - strands.along)
-            over(view, _light(strands, marks, v), blur(cover, 0.5) * keep)
+            over(view, _light(strands, marks, v, self.colours), blur(cover, 0.5) * keep)
 
     def paint_behind(self, board: F32) -> None:
         """The dark mass behind neck and head."""
@@ -158,7 +172,7 @@ class Hair:
             (0.20, 1.20),
         ]
         shape = spline([*half, *((-u, v) for u, v in reversed(half[1:]))], 300, closed=True)
-        over(board[HAIR_WINDOW.slices], rgb("170e0b"), HAIR_WINDOW.polygon(shape, soft=4.0))
+        over(board[HAIR_WINDOW.slices], self.colours.behind, HAIR_WINDOW.polygon(shape, soft=4.0))
 
     def paint_fall(self, board: F32, side: float) -> None:
         """From one ear to the shoulder, with its shadow on what lies behind."""
@@ -176,9 +190,9 @@ class Hair:
         for strands in self.sides:
             ring = between(guides(strands.side), np.array([0.035, 0.985]))[:, :count]
             ring = np.concatenate([ring[0], ring[1][::-1]])
-            over(view, rgb("7a4632"), 0.40 * HAIR_WINDOW.polygon(ring + (0.006, 0.030), soft=14.0))
-            over(view, rgb("4a281d"), 0.55 * HAIR_WINDOW.polygon(ring + (0.003, 0.010), soft=4.0))
-            over(view, DEEP, HAIR_WINDOW.polygon(ring, soft=2.2))
+            over(view, self.skin.tone("7a4632"), 0.40 * HAIR_WINDOW.polygon(ring + (0.006, 0.030), soft=14.0))
+            over(view, self.skin.tone("4a281d"), 0.55 * HAIR_WINDOW.polygon(ring + (0.003, 0.010), soft=4.0))
+            over(view, self.colours.deep, HAIR_WINDOW.polygon(ring, soft=2.2))
         self._paint(board, self.sides, 0.0, TEMPLE + 0.04, fade=TEMPLE + 0.03)
 
     def paint_wisps(self, board: F32, rng: np.random.Generator) -> None:
@@ -202,4 +216,4 @@ class Hair:
                     width,
                     int(rng.integers(60, 150) if outer else rng.integers(25, 70)),
                 )
-        over(board[HAIR_WINDOW.slices], rgb("5a3523"), blur(ink.astype(np.float32) / np.float32(255), 0.5))
+        over(board[HAIR_WINDOW.slices], self.colours.stray, blur(ink.astype(np.float32) / np.float32(255), 0.5))

@@ -6,8 +6,8 @@ import numpy as np
 
 from kernels.arrays import F32
 from pipeline.presenter.geometry import outline, spline
-from pipeline.presenter.raster import Window, blur, bump, over, rgb, smooth_noise, smoothstep
-from pipeline.presenter.skin import SKIN, shade
+from pipeline.presenter.raster import Window, blur, bump, over, smooth_noise, smoothstep
+from pipeline.presenter.skin import DEFAULT_SKIN, Skin, shade
 
 NECK_HALF = [
     (0.0, 0.70),
@@ -39,12 +39,12 @@ def _neck_relief(u: F32, v: F32) -> F32:
     return np.asarray(z, dtype=np.float32)
 
 
-def paint_neck(board: F32, rng: np.random.Generator) -> None:
+def paint_neck(board: F32, rng: np.random.Generator, skin: Skin = DEFAULT_SKIN) -> None:
     """Paint neck and upper chest on `board` in place; clothes are painted over them."""
     window = Window.around(-0.66, 0.66, 0.66, 1.98)
     u, v = window.grid()
-    colour = np.broadcast_to(SKIN, (*u.shape, 3)).copy()
-    over(colour, rgb("d0907a"), 0.16 * smoothstep(1.0, 1.4, v))
+    colour = np.broadcast_to(skin.base, (*u.shape, 3)).copy()
+    over(colour, skin.tone("d0907a"), 0.16 * smoothstep(1.0, 1.4, v))
     colour += (0.006 * smooth_noise(rng, (u.shape[0], u.shape[1]), 8.0))[..., None]
     jaw = np.sqrt(np.maximum(1.0 - (u / 0.33) ** 2, 0.0)).astype(np.float32)
     edge = 0.80 + 0.30 * jaw + 0.035 * smoothstep(-0.05, 0.2, u)
@@ -52,7 +52,9 @@ def paint_neck(board: F32, rng: np.random.Generator) -> None:
     lit = 1.0 - 0.86 * under
     lit *= 1.0 - 0.55 * smoothstep(0.10, 0.24, u + 0.04 * (v - 1.0)) * smoothstep(1.26, 1.12, v)
     relief = blur(_neck_relief(u, v), 2.0)
-    patch = shade(relief, np.asarray(colour, np.float32), blur(np.asarray(lit, np.float32), 5.0), gloss=0.7)
+    patch = shade(
+        relief, np.asarray(colour, np.float32), blur(np.asarray(lit, np.float32), 5.0), gloss=0.7 * skin.gloss
+    )
     near = smoothstep(0.10, -0.06, v - edge)
     patch *= (1.0 - 0.36 * near)[..., None] ** np.array([0.75, 1.1, 1.15], np.float32)
     over(board[window.slices], patch, window.polygon(spline(outline(NECK_HALF), 300, closed=True), soft=1.2))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Final
+
 import cv2
 import numpy as np
 
@@ -16,6 +19,34 @@ RIM_FROM = np.array([0.93, -0.30, -0.20], dtype=np.float32)
 
 SKIN = rgb("e9b99d")
 BLUSH = rgb("d97f6c")
+
+
+@dataclass(frozen=True)
+class Skin:
+    """Colours of a skin; everything that is painted on it is named as on the default one and toned from there.
+
+    Attributes:
+        base: sRGB 0..1, float32 (3,).
+        blush: Of cheeks, nose and ears, float32 (3,).
+        lip: Of the lips, float32 (3,).
+        gloss: Strength of the sheen; dark skin shows it more.
+    """
+
+    base: F32 = field(default_factory=lambda: SKIN)
+    blush: F32 = field(default_factory=lambda: BLUSH)
+    lip: F32 = field(default_factory=lambda: rgb("c06a61"))
+    gloss: float = 1.0
+
+    def tone(self, hex_code: str) -> F32:
+        """A colour that was chosen for the default skin, on this one; float32 (3,)."""
+        return np.asarray(rgb(hex_code) * (self.base / SKIN), dtype=np.float32)
+
+    def lip_tone(self, hex_code: str) -> F32:
+        """A colour that was chosen for the default lips, on these; float32 (3,)."""
+        return np.asarray(rgb(hex_code) * (self.lip / rgb("c06a61")), dtype=np.float32)
+
+
+DEFAULT_SKIN: Final = Skin()
 
 
 def normals(relief: F32, flatten: float = 1.0) -> F32:
