@@ -219,6 +219,13 @@ class Family(ABC):
             home: Data folder with the face models; None = `LIVEANCHOR_HOME`.
         """
 
+    def make_gallery(self, store: AvatarStore) -> None:  # noqa: B027 - a family may have none
+        """Make the presenters that the project ships (`pipeline.gallery`) into the store, those that are missing there.
+
+        Lists ask for it every time, so it is for families that make a presenter in a moment; others have none by default.
+        A store that cannot be written keeps what it has.
+        """
+
     @abstractmethod
     def check_tensors(self, avatar: Avatar) -> None:
         """Check the family's own part of an avatar, `Avatar.tensors`, before it is written to a bundle and after it was read.

@@ -8,6 +8,7 @@ from typing import Protocol, cast
 from kernels.errors import InvalidInputError
 from pipeline.avatars.quota import AvatarQuota
 from pipeline.avatars.store import AvatarStore, AvatarSummary, avatars_dir
+from pipeline.families import find_family
 from pipeline.family import AvatarMaker
 from pipeline.types import Avatar
 
@@ -80,6 +81,11 @@ def is_mirrored(uri: str) -> bool:
 def default_of(store: Avatars, maker: AvatarMaker) -> Avatar:
     """Return the family's default presenter, which is put into the store where it is missing."""
     return maker.default(cast(AvatarStore, store))  # it only asks for put, get, delete and root
+
+
+def gallery_of(store: Avatars, family: str) -> None:
+    """Put the presenters that the project ships into the store where they are missing."""
+    find_family(family).make_gallery(cast(AvatarStore, store))  # it only asks for put, get, delete and root
 
 
 def check_family(avatar: Avatar, family: str) -> Avatar:

@@ -40,6 +40,7 @@ class HostedAvatars:
         in_use: Notes which avatars are used here.
         register: Makes an avatar of a picture's bytes and a name; one call at a time.
         default: Makes the default avatar into the store where it is missing, and answers it; one call at a time.
+        gallery: Makes the presenters that the project ships into the store where they are missing; one call at a time.
         family: Family that the stages here can draw.
         owners: Whose the avatars are.
         consents: What was agreed to about them.
@@ -52,6 +53,7 @@ class HostedAvatars:
         in_use: AvatarsInUse,
         register: Callable[[bytes, str], Avatar],
         default: Callable[[], Avatar],
+        gallery: Callable[[], None],
         family: str,
         owners: AvatarOwners,
         consents: AvatarConsents,
@@ -61,11 +63,13 @@ class HostedAvatars:
         self._in_use = in_use
         self._make = register
         self._default = default
+        self._gallery = gallery
         self._family = family
         self._owned = OwnedAvatars(owners)
         self._consents = consents
         self._notes = AvatarNotes(store, owners, consents, wall_clock)
         self._making = threading.Lock()
+        self._hanging = threading.Lock()  # of its own: a list does not wait for a registration
 
     async def handle(self, command: AvatarCommand[Answer]) -> Answer:
         """Do what a command asks.
@@ -105,6 +109,8 @@ class HostedAvatars:
             case RegisterAvatar():
                 return self._register(command)
             case ListAvatars():
+                with self._hanging:
+                    self._gallery()
                 return self._owned.listed(self._in_use.listed(), command.only)
             case GetAvatar(avatar_id=avatar_id):
                 if not avatar_id:

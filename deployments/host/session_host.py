@@ -20,7 +20,7 @@ from deployments.graph.start_up import StartUp
 from deployments.host.avatar_commands import AvatarCommand, Left, RegisterAvatar
 from deployments.host.avatar_consents import AvatarConsents
 from deployments.host.avatar_owners import AvatarOwners
-from deployments.host.avatars import default_of, open_avatar_store
+from deployments.host.avatars import default_of, gallery_of, open_avatar_store
 from deployments.host.avatars_in_use import AvatarsInUse
 from deployments.host.command import Answer, Command
 from deployments.host.file_jobs import FileJobs
@@ -77,6 +77,7 @@ class SessionHostReplica:
             in_use,
             lambda data, name: maker.from_file(data, name, limits),
             lambda: default_of(store, maker),
+            lambda: gallery_of(store, family),
             family,
             AvatarOwners(settings.stores.avatars),
             AvatarConsents(settings.stores.avatars),

@@ -108,6 +108,12 @@ class MiniFamily(Family):
         """Registration; it needs no weights but the face models."""
         return MiniAvatarMaker(home)
 
+    def make_gallery(self, store: AvatarStore) -> None:
+        """Faces and outlines of the gallery are known: it needs no models."""
+        from pipeline.mini.presenter import make_gallery
+
+        make_gallery(store)
+
     def check_tensors(self, avatar: Avatar) -> None:
         """Check the face crop and its landmarks."""
         check_tensors(avatar)

@@ -9,7 +9,7 @@ import torch
 
 from pipeline.avatars.name import clean_name
 from pipeline.avatars.portrait import DEFAULT_LIMITS
-from pipeline.avatars.store import AvatarStore, avatars_dir
+from pipeline.avatars.store import AvatarStore, AvatarSummary, avatars_dir
 from pipeline.config import EncoderSettings, RifeSettings, SessionSettings
 from pipeline.expression.looks import NEUTRAL_FACE, Looks
 from pipeline.families import DEFAULT_FAMILY, find_family
@@ -24,6 +24,13 @@ from pipeline.types import Avatar
 def avatar_store(home: Path | None = None) -> AvatarStore:
     """The presenters of this machine."""
     return AvatarStore(avatars_dir(home))
+
+
+def list_presenters(home: Path | None = None) -> list[AvatarSummary]:
+    """The presenters of this machine, those of the gallery among them."""
+    store = avatar_store(home)
+    find_family(DEFAULT_FAMILY).make_gallery(store)
+    return store.list()
 
 
 def register_source(

@@ -59,9 +59,9 @@ def list_avatars(as_json: Annotated[bool, typer.Option("--json", help="Print JSO
 
     Example: liveanchor avatar list
     """
-    from pipeline.session.local_job import avatar_store
+    from pipeline.session.local_job import list_presenters
 
-    found = avatar_store().list()
+    found = list_presenters()
     if as_json:
         stdout.print_json(json.dumps([dataclasses.asdict(entry) for entry in found]))
         return
@@ -83,9 +83,12 @@ def picture(
     """Write the picture that a presenter is made of, at full size, and print its path.
 
     Example: liveanchor avatar picture --out me.jpg
+
+    Example: liveanchor avatar picture Ingrid --out ingrid.png
     """
     from PIL import Image
 
+    from pipeline.gallery.pictures import with_alpha
     from pipeline.session.local_job import LocalPipeline
 
     if writable_target(out, "--out").suffix.lower() not in PICTURES:
@@ -94,7 +97,8 @@ def picture(
         avatar_id = presenter_id(avatar_id, "AVATAR_ID", presenters_here)
     with presenter_named_by("AVATAR_ID"):
         avatar = LocalPipeline().avatar(avatar_id)
-    Image.fromarray(avatar.canvas_rgb).save(out, quality=JPEG_QUALITY)
+    pixels = with_alpha(avatar.name, avatar.canvas_rgb) if out.suffix.lower() == ".png" else avatar.canvas_rgb
+    Image.fromarray(pixels).save(out, quality=JPEG_QUALITY)
     stdout.print(str(out))
 
 

@@ -57,7 +57,8 @@ def generate(
         str | None, typer.Option(help="Text to speak, in place of --audio; docs/text.md says which voice speaks it.")
     ] = None,
     avatar: Annotated[
-        str, typer.Option(help="Id or name of a registered presenter; the default presenter when not given.")
+        str,
+        typer.Option(help="Id or name of a presenter that `avatar list` shows; the default presenter when not given."),
     ] = "",
     portrait: Annotated[
         Path | None,

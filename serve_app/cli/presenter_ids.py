@@ -48,6 +48,6 @@ def presenter_id(typed: str, flag: str, known: Callable[[], Iterable[tuple[str, 
 
 def presenters_here() -> list[tuple[str, str]]:
     """Id and name of every presenter that this machine knows."""
-    from pipeline.session.local_job import avatar_store
+    from pipeline.session.local_job import list_presenters
 
-    return [(one.avatar_id, one.name) for one in avatar_store().list()]
+    return [(one.avatar_id, one.name) for one in list_presenters()]

@@ -127,6 +127,7 @@ class InProcessHost:
         self.default = self.store.put(small_avatar())
         self.stages: Any = FakeStages()
         self.settings = settings or SessionHostSettings(encoder=EncoderSettings(prefer="x264", file_preset="ultrafast"))
+        self.make_gallery: Callable[[], None] = lambda: None
         self.in_use = AvatarsInUse(self.store, self.settings.limits.temporary_avatar_ttl_s)
         self.ended: Counter[str] = Counter()
         self.avatars = HostedAvatars(
@@ -134,6 +135,7 @@ class InProcessHost:
             self.in_use,
             self._register,
             lambda: self.store.get(self.default.avatar_id),
+            lambda: self.make_gallery(),
             "mini",
             AvatarOwners(str(self.store.root)),
             AvatarConsents(str(self.store.root), wall_clock),

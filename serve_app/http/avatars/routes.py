@@ -118,7 +118,7 @@ def avatar_routes(services: Services) -> APIRouter:
     @router.head("", include_in_schema=False)
     @router.get("", summary="All presenters", responses=problems(500, 503))
     async def avatars(request: Request) -> AvatarList:
-        """Lists the default presenter first. Temporary presenters are in the list too."""
+        """Lists the default presenter first. The gallery and temporary presenters are in the list too."""
         only = caller_of(request.scope).only
         default = await host.handle(GetAvatar(""))
         found = [one for one in await host.handle(ListAvatars(only=only)) if one.avatar_id != default.avatar_id]
@@ -172,7 +172,7 @@ def avatar_routes(services: Services) -> APIRouter:
         responses=problems("avatar_shared", 404, 500, 503),
     )
     async def delete(avatar_id: AvatarId, request: Request) -> None:
-        """Jobs that already use it finish. The default presenter comes back when it is needed."""
+        """Jobs that already use it finish. The default presenter and the gallery come back when they are needed."""
         await host.handle(DeleteAvatar(_known_form(avatar_id), only=caller_of(request.scope).only))
 
     return router

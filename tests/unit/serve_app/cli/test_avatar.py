@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -43,7 +42,7 @@ def two(monkeypatch: pytest.MonkeyPatch) -> None:
         AvatarSummary(IDS[0], "Anna\tof the\nevening news", "mini", 1080, 1920),
         AvatarSummary(IDS[1], "a name so long that no table of eighty columns has room", "mini", 720, 1280, 9, 1.8e9),
     ]
-    monkeypatch.setattr("pipeline.session.local_job.avatar_store", lambda: SimpleNamespace(list=lambda: shown))
+    monkeypatch.setattr("pipeline.session.local_job.list_presenters", lambda: shown)
 
 
 def test_in_a_pipe_each_presenter_is_one_line_with_its_whole_id(two: None) -> None:

@@ -9,7 +9,6 @@ import sys
 import wave
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -258,14 +257,14 @@ def test_compare_shows_jumps_and_names_the_file_at_fault(
 
 
 def test_no_presenters_is_said_and_no_empty_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.session.local_job.avatar_store", lambda: SimpleNamespace(list=list))
+    monkeypatch.setattr("pipeline.session.local_job.list_presenters", list)
     result = CliRunner().invoke(app, ["avatar", "list"])
     assert result.exit_code == 0 and "avatar register" in result.output and result.stdout == ""
 
 
 def test_brackets_in_what_is_shown_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = [AvatarSummary("0" * 32, "Anna [/b] [red]", "mini", 720, 1280)]
-    monkeypatch.setattr("pipeline.session.local_job.avatar_store", lambda: SimpleNamespace(list=lambda: shown))
+    monkeypatch.setattr("pipeline.session.local_job.list_presenters", lambda: shown)
     assert "Anna [/b] [red]" in CliRunner().invoke(app, ["avatar", "list"]).output
     shown.append(AvatarSummary("1" * 32, "", "mini", 720, 1280, used_at=1_800_000_000.0))
     assert re.search(

@@ -13,6 +13,8 @@ import httpx
 import pytest
 import structlog
 
+from deployments.host.avatars import gallery_of
+from pipeline.gallery.pictures import NAMES
 from pipeline.media.results.store import TOMBSTONE_S
 from serve_app.http.api import create_api
 from serve_app.http.files.byte_range import byte_range
@@ -64,6 +66,19 @@ def test_the_life_of_a_presenter(served: Served) -> None:
         assert_problem(
             served.client.request(method, answer.headers["location"] + path), 404, "avatar_not_found", "avatar_id"
         )
+
+
+def test_the_gallery_is_listed_and_its_names_are_taken_for_ids(tmp_path: Path) -> None:
+    with serving(tmp_path) as one:
+        one.host.make_gallery = lambda: gallery_of(one.host.store, "mini")
+        listed = {row["name"]: row for row in one.client.get("/avatars").json()["avatars"]}
+        assert set(NAMES) <= set(listed)
+        assert one.client.get(listed["Mei"]["preview_url"]).content.startswith(b"\xff\xd8")
+        spoken = one.client.post("/v1/videos", files={"audio": wav(0.5)}, data={"avatar_id": "salma"})
+        assert spoken.status_code == 202, spoken.text
+        assert one.client.get(spoken.headers["location"]).json()["avatar_id"] == listed["Salma"]["avatar_id"]
+        answer = one.client.post("/v1/videos", files={"audio": wav(0.5)}, data={"avatar_id": "Nobody"})
+        assert answer.status_code == 422
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""The gallery of presenters that the package ships."""
