@@ -16,6 +16,7 @@ from pipeline.families import DEFAULT_FAMILY, family_modules
 from pipeline.live.settings import LiveSettings, RtcSettings
 from pipeline.media.signing import ProvenanceSettings
 from pipeline.publish.settings import PublishSettings
+from pipeline.talk.settings import AgentSettings
 from pipeline.voices.settings import VoiceSettings
 
 
@@ -128,6 +129,7 @@ class SessionHostSettings(Settings):
     limits: LimitSettings = LimitSettings()
     jobs: VideoJobSettings = VideoJobSettings()
     voices: VoiceSettings = VoiceSettings()
+    agent: AgentSettings = AgentSettings()
     provenance: ProvenanceSettings = ProvenanceSettings()
 
 

@@ -34,6 +34,7 @@ from deployments.host.live_commands import (
 )
 from deployments.host.live_errors import AudioInUseError, IceRestartError, SessionEndedError, WrongDriveError
 from deployments.host.live_session_stats import first_frame_ms, session_stats
+from kernels.arrays import F32
 from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.live.contracts import Drive, EndReason
 from pipeline.live.session import LiveSession
@@ -42,6 +43,11 @@ from pipeline.livekit.room_peer import RoomPeer
 from pipeline.media.audio_container import AudioLimits
 from pipeline.media.audio_in import decode_audio
 from pipeline.publish.publications import Publications
+from pipeline.talk.brain import Brain
+from pipeline.talk.conversation import Conversation
+from pipeline.talk.errors import AgentError
+from pipeline.talk.mouth import SessionMouth
+from pipeline.talk.settings import AgentSettings
 from pipeline.types import SAMPLE_RATE_HZ
 from pipeline.voices.errors import VoiceError
 from pipeline.voices.voice import Voice
@@ -93,8 +99,22 @@ class HostedSession:
         self._voice = voice
         self._texts = TextSpeaker(voice, session.voice, self._not_spoken)
         self._record = structlog.get_logger("liveanchor.live")
+        self._conversation: Conversation | None = None
         self.audio_token = ""
         self.task: asyncio.Task[EndReason] | None = None
+
+    def begin_to_talk(self, settings: AgentSettings, brain: Brain) -> Conversation:
+        """Listen to the client from now on, and let a brain answer; the conversation must be told what the session does."""
+        mouth = SessionMouth(self.session, self._texts, self._voice)
+        self._conversation = Conversation(settings, brain, mouth, self._not_answered)
+        return self._conversation
+
+    def hear(self, samples: F32, place: int, age_s: float) -> int:
+        """Take the client's voice and return what `LiveSession.feed` does; in a conversation it is answered, too."""
+        wanted = self.session.feed(samples, place, age_s)
+        if self._conversation is not None and self.session.reason is None:
+            self._conversation.hear(samples, place)
+        return wanted
 
     async def handle(self, command: LiveCommand[Answer]) -> Answer:
         """Do what a command asks.
@@ -120,6 +140,8 @@ class HostedSession:
             parts.push_async_callback(self.viewers.close)
             parts.push_async_callback(self.publications.close)
             parts.push_async_callback(self._texts.close)
+            if self._conversation is not None:
+                parts.push_async_callback(self._conversation.close)
 
     def stats(self) -> dict[str, Any]:
         """The session's numbers, as plain values."""
@@ -152,6 +174,8 @@ class HostedSession:
             case CloseAudio():
                 self._close_audio(command.token)
             case Interrupt():
+                if self._conversation is not None:
+                    self._conversation.drop()
                 self._texts.cancel()
                 cut = self.session.interrupt()
                 return Interrupted(cut.epoch, cut.position_s, cut.utterance_id)
@@ -195,6 +219,12 @@ class HostedSession:
         told = error.told if isinstance(error, VoiceError) else str(error)
         self.session.complain(told, utterance_id)
 
+    def _not_answered(self, error: LiveAnchorError) -> None:
+        """Say in the log what kind of failure it was, and nothing of what people said."""
+        self._record.warning("talk_not_answered", session_id=self.offer.session_id, code=error.code, reason=str(error))
+        told = error.told if isinstance(error, AgentError | VoiceError) else str(error)
+        self.session.complain(told)
+
     def _open_audio(self) -> str:
         self._check_drive()
         if self.audio_token:
@@ -217,7 +247,7 @@ class HostedSession:
             self.session.voice.finish()
 
     def _check_drive(self) -> None:
-        if self.offer.drive is not Drive.PUSH:
+        if self.offer.drive is Drive.MIC:
             raise WrongDriveError(str(self.offer.drive))
 
 

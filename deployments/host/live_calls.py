@@ -29,7 +29,7 @@ class LiveOffer:
         room: Room of a LiveKit server that the session joins; None for a client of its own, whose offer is `sdp`.
         lease: Tokens that the session holds, and the set of stages that serves it; None outside a cluster.
         looks: What the face expresses, by seconds of the session.
-        listens: Whether the client's microphone is heard, in a session that speaks what is pushed.
+        listens: Whether the client's microphone is heard, in a session that speaks what is pushed; always so with `Drive.TALK`.
     """
 
     session_id: str

@@ -24,6 +24,7 @@ from pipeline.fetch.fetcher import Fetcher
 from pipeline.live.contracts import Drive, EndReason
 from pipeline.live.idle_loop import IdleLoops
 from pipeline.stages import Stages
+from pipeline.talk.choice import find_brain
 from pipeline.types import Avatar
 from pipeline.voices.choice import find_voice
 from pipeline.voices.errors import VoiceMissingError
@@ -68,6 +69,7 @@ class LiveSessions:
         self._avatars = LiveAvatars(presenter, settings.session.colour)
         self._loops = IdleLoops(stages_for_loops, settings.live)
         self._voice = voice or find_voice(settings.voices)
+        self._brain = find_brain(settings.agent)
         self._warming: asyncio.Task[None] | None = None
         self._crowded = crowded
         self._on_begin = on_begin
@@ -127,6 +129,7 @@ class LiveSessions:
                 self._helpers,
                 self._voices,
                 self._voice,
+                self._brain,
                 self._fetcher,
                 lambda: self.headroom.crowded() or self._crowded(offer.session_id),
             )
@@ -152,7 +155,7 @@ class LiveSessions:
             self._beginning.discard(offer.session_id)
         self._entries[offer.session_id] = entry
         entry.task = asyncio.create_task(self._run(entry), name=f"live-{offer.session_id}")
-        if offer.drive is Drive.PUSH and self._warming is None:  # a text may come
+        if offer.drive is not Drive.MIC and self._warming is None:  # a text may come
             self._warming = asyncio.create_task(self._warm_voice(), name="voice-warm-up")
         self._log.info("session_begun", session_id=offer.session_id, drive=str(offer.drive), fps=offer.fps)
         return LiveAnswer(offer.session_id, sdp, avatar.avatar_id, canvas.width, canvas.height, offer.fps)
@@ -220,6 +223,7 @@ class LiveSessions:
             self._warming.cancel()
             await asyncio.gather(self._warming, return_exceptions=True)
         await self._voice.close()
+        await self._brain.close()
         await self._helpers.close()
         await self._loops.close()
 

@@ -25,6 +25,7 @@ from pipeline.publish.whip_peer import WhipPeer
 from pipeline.session.behaviour import behaviour_of
 from pipeline.stage_meter import StageMeter
 from pipeline.stages import Stages
+from pipeline.talk.brain import Brain
 from pipeline.types import Avatar, Nv12Canvas
 from pipeline.voices.voice import Voice
 from pipeline.webrtc.helpers import Helpers
@@ -39,7 +40,11 @@ class _Sink:
 
     def __init__(self, log: EventLog, *media: LiveSink) -> None:
         self._log = log
-        self._media = media
+        self._media = list(media)
+
+    def add(self, one: LiveSink) -> None:
+        """Hand everything to one more."""
+        self._media.append(one)
 
     def video(self, tick: VideoTick) -> None:
         for one in self._media:
@@ -65,6 +70,7 @@ def set_up(
     helpers: Helpers,
     voices: VoiceThread,
     voice: Voice,
+    brain: Brain,
     fetcher: Fetcher,
     crowded: Callable[[], bool],
 ) -> HostedSession:
@@ -80,6 +86,7 @@ def set_up(
         helpers: STUN and TURN servers of this process.
         voices: Decodes the microphones of this process.
         voice: Speaks text.
+        brain: Answers people in sessions of `Drive.TALK`.
         fetcher: Talks to ingests, and keeps addresses out that may not be asked.
         crowded: Whether the stages have so much to do that utterances should ask them less often.
     """
@@ -108,7 +115,7 @@ def set_up(
             settings.rtc,
             connect_timeout_s=live.connect_timeout_s,
             microphone=offer.drive is Drive.MIC or offer.listens,
-            on_microphone=lambda samples, place, age_s: hosted.session.feed(samples, place, age_s),
+            on_microphone=lambda samples, place, age_s: hosted.hear(samples, place, age_s),
             on_connected=client_came,
             on_ended=lambda reason: hosted.session.end(reason),
             helpers=helpers,
@@ -127,12 +134,13 @@ def set_up(
             on_ended=lambda reason: hosted.session.end(reason),
         )
     log, clock = EventLog(), MonotonicClock()
+    sink = _Sink(log, hub, *((peer,) if isinstance(peer, RoomPeer) else ()))
     session = LiveSession(
         session_id,
         StageMeter(stages, clock.now, lambda took_s, lasts_s: headroom.chunk_done(session_id, took_s, lasts_s)),
         avatar,
         loops,
-        _Sink(log, hub, *((peer,) if isinstance(peer, RoomPeer) else ())),
+        sink,
         live,
         picture,
         offer.drive,
@@ -154,4 +162,6 @@ def set_up(
     publications = Publications(settings.publish, connect, clock, session.complain)
     speech = AudioLimits(live.max_queued_speech_s, settings.limits.max_upload_bytes)
     hosted = HostedSession(offer, session, hub, peer, viewers, publications, log, speech, voice)
+    if offer.drive is Drive.TALK:
+        sink.add(hosted.begin_to_talk(settings.agent, brain))
     return hosted

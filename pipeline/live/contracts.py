@@ -14,10 +14,14 @@ MICROPHONE_RATE_HZ: Final = 48_000
 
 
 class Drive(StrEnum):
-    """Names the voice that drives the face: the client's microphone, or speech that is pushed."""
+    """Names the voice that drives the face: the client's microphone, or speech that is pushed.
+
+    `TALK` is pushed speech as well: the client's microphone is listened to, and what answers is pushed.
+    """
 
     MIC = "mic"
     PUSH = "push"
+    TALK = "talk"
 
 
 class LiveState(StrEnum):
@@ -79,14 +83,16 @@ class LiveEvent:
     """Something that a client may want to know.
 
     Attributes:
-        name: `speaking_started`, `speaking_finished`, `interrupted`, `connected`, `quality`, `draining`, `ended`, `error`.
+        name: `speaking_started`, `speaking_finished`, `interrupted`, `connected`, `quality`, `draining`, `ended`, `error`; in
+            conversations `turn_started`, `turn_finished` (the client's own speech), `heard` and `reply`, too.
         session_id: Id of the session that it happened in.
         epoch: Epoch of the session when it happened.
         at_s: Position on the media clock in seconds.
         position_s: Seconds of the utterance that were sent, for `speaking_finished`; None for other events.
         interrupted: Whether the utterance was cut short, for `speaking_finished`; None for other events.
         utterance_id: Id of the utterance that the event is about; None where it is about none.
-        detail: Explanation for people; of `quality`, `reduced` or `full`; of `draining`, seconds until the session ends.
+        detail: Explanation for people; of `quality`, `reduced` or `full`; of `draining`, seconds until the session ends; of `heard`
+            and `reply`, the words.
     """
 
     name: str

@@ -191,7 +191,7 @@ class DrivingVoice:
         """Time has passed: what will be heard soon is laid on the timeline."""
         self._heard.set()
         self._heard.clear()  # whoever waits has been woken
-        if self._drive is Drive.PUSH and not self._queue.empty:
+        if self._drive is not Drive.MIC and not self._queue.empty:
             self._pump()
 
     def hear(self, start: int, length: int) -> tuple[VoiceTick, bool, list[Utterance]]:
@@ -202,7 +202,7 @@ class DrivingVoice:
         """
         pcm = self._timeline.read(start, length) if start < self._timeline.end else np.zeros(length, np.float32)
         left = self._timeline.end - start
-        if self._drive is Drive.PUSH and 0 < left < length + SOFT and self._queue.more_may_come:
+        if self._drive is not Drive.MIC and 0 < left < length + SOFT and self._queue.more_may_come:
             # an utterance whose rest has not come falls to silence instead of clicking
             pcm *= np.clip((left - np.arange(length, dtype=np.float32)) / SOFT, 0.0, 1.0)
         heard, over = self._speaker.hear(start, start + length)
@@ -225,7 +225,7 @@ class DrivingVoice:
             self._on_samples()
 
     def _only_pushed(self) -> None:
-        if self._drive is not Drive.PUSH:
+        if self._drive is Drive.MIC:
             raise InvalidInputError("drive", self._drive.value, Drive.PUSH.value, "the microphone drives this face")
 
 

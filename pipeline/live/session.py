@@ -228,7 +228,11 @@ class LiveSession:
 
     def complain(self, detail: str, utterance_id: str | None = None) -> None:
         """Tell the client of a failure that does not end the session."""
-        self._speaking.event("error", utterance_id=utterance_id, detail=detail)
+        self.tell("error", detail, utterance_id)
+
+    def tell(self, name: str, detail: str = "", utterance_id: str | None = None) -> None:
+        """Send the client an event; the arguments are fields of `LiveEvent`."""
+        self._speaking.event(name, utterance_id=utterance_id, detail=detail)
 
     def warn(self, seconds: float) -> None:
         """Tell the client that the service ends in so many seconds, and this session with it."""

@@ -9,6 +9,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from kernels.errors import LiveAnchorError, first_line
 from pipeline.expression.looks import Look, Looks
 from pipeline.expression.marks import Mark, take_marks, words_of
@@ -17,7 +19,7 @@ from pipeline.live.speech_queue import QueueFullError
 from pipeline.media.resample import StreamingResampler
 from pipeline.types import SAMPLE_RATE_HZ
 from pipeline.voices.errors import VoiceFailedError
-from pipeline.voices.sentences import Sentence, sentences
+from pipeline.voices.sentences import SENTENCE_PAUSE_S, Sentence, sentences
 from pipeline.voices.speaking import SpokenPiece, speak
 from pipeline.voices.voice import Voice
 
@@ -35,6 +37,7 @@ class _Text:
     utterance_id: str
     sentences: tuple[Sentence, ...]
     marks: tuple[Mark, ...]
+    follows: bool
 
     def marks_of(self, sentence: int) -> list[tuple[int, Look]]:
         """Marks of one sentence, each with the number of its words before the mark; the last sentence has those at the end too."""
@@ -60,11 +63,12 @@ class TextSpeaker:
         self._texts: deque[_Text] = deque()
         self._working: asyncio.Task[None] | None = None
 
-    def say(self, text: str) -> str:
+    def say(self, text: str, *, follows: bool = False) -> str:
         """Queue a text behind everything that was pushed before.
 
         Args:
             text: What `spoken_text` returned; marks in it change the face (`pipeline.expression.marks`).
+            follows: Whether it goes on with the text before it: where that is still heard, a pause between sentences comes first.
 
         Returns:
             Id of its utterance, of which events tell.
@@ -77,7 +81,8 @@ class TextSpeaker:
             raise QueueFullError("text", f"{len(self._texts) + 1} waiting texts", f"at most {MAX_TEXTS}")
         marked = take_marks(text)
         utterance_id = self._session.announce()
-        self._texts.append(_Text(utterance_id, tuple(sentences(marked.text, soon=True)), marked.marks))
+        spoken = sentences(marked.text, soon=not follows)
+        self._texts.append(_Text(utterance_id, tuple(spoken), marked.marks, follows))
         if self._working is None or self._working.done():
             self._working = asyncio.create_task(self._work(), name="text-speaker")
         return utterance_id
@@ -111,6 +116,9 @@ class TextSpeaker:
     async def _speak(self, text: _Text) -> None:
         to_session = StreamingResampler(SAMPLE_RATE_HZ)
         await self._session.until_waiting(AHEAD)
+        if text.follows and self._session.waiting:
+            pause = np.zeros(round(SENTENCE_PAUSE_S * SAMPLE_RATE_HZ), np.float32)
+            self._session.add(text.utterance_id, pause)
         begun: int | None = None
         async with aclosing(speak(self._voice, text.sentences)) as pieces:
             async for piece in pieces:

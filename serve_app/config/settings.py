@@ -37,6 +37,7 @@ from pipeline.fetch.settings import FetchSettings
 from pipeline.live.settings import LiveSettings, RtcSettings
 from pipeline.media.signing import ProvenanceSettings
 from pipeline.publish.settings import PublishSettings
+from pipeline.talk.settings import AgentSettings
 from pipeline.voices.settings import VoiceSettings
 from serve_app.access.settings import KeySettings, QuotaSettings
 from serve_app.config.errors import ENV_PREFIX, NESTED, misspelt_variable, no_yaml, refusal
@@ -125,6 +126,7 @@ class AppConfig(BaseSettings):
     rtc: RtcSettings = RtcSettings()
     publish: PublishSettings = PublishSettings()
     voices: VoiceSettings = VoiceSettings()
+    agent: AgentSettings = AgentSettings()
     provenance: ProvenanceSettings = ProvenanceSettings()
     limits: LimitSettings = LimitSettings()
     consent: ConsentSettings = ConsentSettings()
@@ -212,6 +214,7 @@ class AppConfig(BaseSettings):
             limits=self.limits,
             jobs=self.jobs,
             voices=self.voices,
+            agent=self.agent,
             provenance=self.provenance,
         )
 

@@ -54,6 +54,7 @@ _CANDIDATE_KEYS: Final = {
     "usernameFragment": "usernameFragment",
 }
 _ALLOWED_CANDIDATES: Final = "a list of at most 64 objects {candidate, sdpMid, sdpMLineIndex}"
+_DRIVES: Final = ", ".join(Drive)
 _UFRAG: Final = re.compile(r"^a=ice-ufrag:(\S{1,256})", re.MULTILINE)
 
 
@@ -107,12 +108,14 @@ def offer_form(form: RawForm, settings: ApiSettings) -> OfferForm:
     kind = text_field(form, "type", "offer") or "offer"
     if kind != "offer":
         raise InvalidInputError("type", kind, "offer")
-    drive = text_field(form, "drive", "mic, push") or Drive.MIC
+    drive = text_field(form, "drive", _DRIVES) or Drive.MIC
     if drive not in tuple(Drive):
-        raise InvalidInputError("drive", drive, "mic, push")
-    listens = flag_field(form, "listen", False)
-    if listens and drive != Drive.PUSH:
+        raise InvalidInputError("drive", drive, _DRIVES)
+    listens = flag_field(form, "listen", drive == Drive.TALK)
+    if listens and drive == Drive.MIC:
         raise InvalidInputError("listen", "true", "false, or drive push", "the microphone drives this face")
+    if drive == Drive.TALK and not listens:
+        raise InvalidInputError("listen", "false", "true, or drive push", "a conversation needs the microphone")
     seed = seed_field(form)
     return OfferForm(
         sdp=sdp,
@@ -280,12 +283,14 @@ def offer_body(settings: ApiSettings) -> dict[str, Any]:
                 "type": "string",
                 "enum": [str(one) for one in Drive],
                 "default": str(Drive.MIC),
-                "description": "What the presenter says: the client's voice, or speech that is pushed.",
+                "description": "What the presenter says: the client's voice (mic), speech that is pushed (push), or the answers of "
+                "the service's agent, which listens to the client (talk); talk takes pushed speech as well.",
             },
             "listen": {
                 "type": "boolean",
                 "default": False,
-                "description": "With drive push: the client's microphone is heard, and the silent presenter listens to it.",
+                "description": "With drive push: the client's microphone is heard, and the silent presenter listens to it. With "
+                "drive talk that is always so.",
             },
             "echo": {"type": "boolean", "default": True, "description": "The voice goes back with the picture."},
             "seed": SEED_SCHEMA,

@@ -192,7 +192,8 @@ def live_routes(services: Services, host: LiveHost, wall_clock: Callable[[], flo
         """Begins a session in which voice and video flow both ways: H.264 and Opus come back over the answer's transport.
 
         `drive: "mic"` lets the client's microphone drive the face; `"push"` waits for `/speak` or the WebSocket at `audio_url`;
-        with `listen` the silent presenter then hears the microphone.
+        with `listen` the silent presenter then hears the microphone. `"talk"` is `"push"` that listens: the service's agent answers
+        what the client says, and stops when the client speaks.
         Over capacity the answer is 503 with Retry-After, and nothing is left behind.
         """
         with services.budget.hold() as hold:
@@ -226,7 +227,7 @@ def live_routes(services: Services, host: LiveHost, wall_clock: Callable[[], flo
             drive=asked.drive,
             listen=asked.listens,
             echo=asked.echo,
-            audio_url=AUDIO_SOCKET_PATH.format(session_id=answer.session_id) if asked.drive is Drive.PUSH else None,
+            audio_url=AUDIO_SOCKET_PATH.format(session_id=answer.session_id) if asked.drive is not Drive.MIC else None,
         )
 
     @router.get("/stats", summary="All live sessions", responses=problems(500, 503))

@@ -88,6 +88,8 @@ WRONG_SETTINGS = {
     "LIVEANCHOR_QUOTAS__COUNTERS": f"redis://user:{HIDDEN}@valkey:6379/1",
     "LIVEANCHOR_VOICES__URL": f"ftp://user:{HIDDEN}@tts:8880/v1",
     "LIVEANCHOR_VOICES": json.dumps({"key": {"a": HIDDEN}}),
+    "LIVEANCHOR_AGENT__URL": f"ftp://user:{HIDDEN}@llm:8000/v1",
+    "LIVEANCHOR_AGENT": json.dumps({"hearing": {"url": "http://asr", "key": HIDDEN}}),  # without url
     "LIVEANCHOR_RTC__ICE_SERVERS": f'[{{"urls": ["turn:a:1"], "credential": "{HIDDEN}"',
     "LIVEANCHOR_RTC": json.dumps({"ice_servers": [{"username": "u", "credential": HIDDEN}]}),
     "LIVEANCHOR_RTC__ICE_SERVERS__0": HIDDEN,
@@ -122,7 +124,8 @@ def secret_fields(model: type[BaseModel]) -> Iterator[str]:
 
 def test_every_secret_setting_is_known_to_be_one() -> None:
     assert set(secret_fields(AppConfig)) == set(SECRET_FIELDS)
-    config = AppConfig.model_validate({"rtc": ICE, "voices": {"url": "http://tts:1/v1", "key": HIDDEN}})
+    server = {"url": "http://tts:1/v1", "key": HIDDEN}
+    config = AppConfig.model_validate({"rtc": ICE, "voices": server, "agent": server | {"hearing": server}})
     assert HIDDEN not in f"{config!r} {config}"
 
 

@@ -19,7 +19,7 @@ from pipeline.voices.choice import find_voice
 from pipeline.voices.errors import VoiceFailedError, VoiceUnreachableError
 from pipeline.voices.pcm_bytes import PcmBytes
 from pipeline.voices.settings import VoiceSettings
-from pipeline.voices.speech_server import SpeechServer
+from pipeline.voices.speech_server import PATH, SpeechServer
 from pipeline.voices.voice import VoiceChunk
 from tests.support.http_server import wait_for
 from tests.support.speech_api import RATE_HZ, SpeechApi, speech_api, tone_bytes, wav_header
@@ -163,7 +163,7 @@ def test_a_wav_without_samples_ends_somewhere() -> None:
     ],
 )
 def test_the_address_may_be_written_as_people_write_it(url: str, endpoint: str) -> None:
-    assert VoiceSettings(url=url).endpoint == endpoint
+    assert VoiceSettings(url=url).endpoint_of(PATH) == endpoint
 
 
 def test_settings_keep_the_key_and_refuse_what_is_no_address() -> None:

@@ -34,7 +34,7 @@ def refused(path: Path | None = None) -> InvalidInputError:
         (
             "LIVEANCHOR_ZZZ__MAX_AUDIO_S",
             "LIVEANCHOR_ZZZ__MAX_AUDIO_S",
-            "LIVEANCHOR_ZZZ__MAX_AUDIO_S: there is no group 'zzz' (allowed: LIVEANCHOR_<GROUP>__<SETTING> with one of batches, ",
+            "LIVEANCHOR_ZZZ__MAX_AUDIO_S: there is no group 'zzz' (allowed: LIVEANCHOR_<GROUP>__<SETTING> with one of agent, ",
         ),
         (
             "LIVEANCHOR_LIMITS_MAX_AUDIO_S",
@@ -60,7 +60,7 @@ def test_a_misspelt_variable_is_named_first(
 def test_a_misspelt_setting_of_a_file_names_the_nearest(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("limts: {}", encoding="utf-8")
-    assert str(refused(path)).startswith("limts: there is no setting 'limts'; did you mean limits? (allowed: batches, ")
+    assert str(refused(path)).startswith("limts: there is no setting 'limts'; did you mean limits? (allowed: agent, ")
     path.write_text("limits: {quux: 1}", encoding="utf-8")
     assert "there is no setting 'quux' in limits (allowed: " in str(refused(path))
 

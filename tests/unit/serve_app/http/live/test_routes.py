@@ -78,6 +78,14 @@ def test_a_session_that_speaks_what_is_pushed_may_listen(served: Served) -> None
     assert session.offer.listens
 
 
+def test_a_conversation_listens_without_being_told_to(served: Served) -> None:
+    answer = served.client.post("/stream/webrtc/offer", json=OFFER | {"drive": "talk"}).json()
+    assert answer["drive"] == "talk" and answer["listen"] is True
+    assert answer["audio_url"] == f"/stream/webrtc/{answer['session_id']}/audio"
+    (session,) = served.host.live.sessions.values()
+    assert session.offer.listens
+
+
 @pytest.mark.parametrize(
     ("change", "status", "code", "field"),
     [
@@ -91,6 +99,7 @@ def test_a_session_that_speaks_what_is_pushed_may_listen(served: Served) -> None
         ({"listen": "perhaps", "drive": "push"}, 422, "invalid_input", "listen"),
         ({"listen": True}, 422, "invalid_input", "listen"),
         ({"listen": True, "drive": "mic"}, 422, "invalid_input", "listen"),
+        ({"listen": False, "drive": "talk"}, 422, "invalid_input", "listen"),
         ({"avatar_id": "../../etc"}, 422, None, "avatar_id"),
         ({"seed": -1}, 422, "invalid_input", "seed"),
         ({"colour": "red"}, 422, "unknown_field", "colour"),
