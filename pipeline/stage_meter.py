@@ -31,9 +31,14 @@ _CHAIN: Final = ("audio_features", "motion_diffusion", "renderer", "rife")
 
 
 class CallTimes:
-    """How long the last calls of every stage took, in seconds."""
+    """How long the last calls of every stage took, in seconds.
 
-    def __init__(self) -> None:
+    Args:
+        all_sessions: Times of all sessions of the process, which stand in until this one has spoken; None: only its own count.
+    """
+
+    def __init__(self, all_sessions: CallTimes | None = None) -> None:
+        self._all_sessions = all_sessions
         self._times: dict[str, deque[float]] = {}
         self._recent: dict[str, SlidingQuantile] = {}
         self._chain_s: float | None = None
@@ -45,12 +50,25 @@ class CallTimes:
         self._times[stage].append(seconds)
         self._recent[stage].add(seconds)
         self._chain_s = None
+        if self._all_sessions is not None:
+            self._all_sessions.add(stage, seconds)
+
+    @property
+    def known(self) -> bool:
+        """Whether anything was spoken yet: what `chain_s` says is measured then."""
+        return self._spoke or (self._all_sessions is not None and self._all_sessions.known)
+
+    @property
+    def _spoke(self) -> bool:
+        return _CHAIN[0] in self._times
 
     def chain_s(self) -> float:
         """Seconds from samples to pictures: the slow quarter of recent calls, summed over the stages; 0 before the first.
 
         One stall says nothing.
         """
+        if not self._spoke and self._all_sessions is not None:
+            return self._all_sessions.chain_s()
         if self._chain_s is None:
             self._chain_s = sum(recent.at(0.75) for stage in _CHAIN if (recent := self._recent.get(stage)))
         return self._chain_s
@@ -70,6 +88,7 @@ class StageMeter:
         stages: Do the work.
         clock: Monotonic seconds.
         on_pictures: Told of all pictures that came; for admission.
+        all_sessions: As in `CallTimes`.
 
     Attributes:
         calls: Calls per stage so far.
@@ -82,6 +101,7 @@ class StageMeter:
         stages: Stages,
         clock: Callable[[], float] = time.monotonic,
         on_pictures: OnPictures = lambda took_s, lasts_s: None,
+        all_sessions: CallTimes | None = None,
     ) -> None:
         self._stages = stages
         self._clock = clock
@@ -92,7 +112,7 @@ class StageMeter:
         self._failing: dict[str, tuple[float, float]] = {}
         self.calls: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
-        self.times = CallTimes()
+        self.times = CallTimes(all_sessions)
 
     @property
     def info(self) -> StageInfo:

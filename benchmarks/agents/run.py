@@ -23,7 +23,7 @@ from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.live.rig import ClientProcess, private_graph, register_presenters, wait_until_free
 from engines.weights.home import face_weights_dir
 from kernels.errors import LiveAnchorError
-from pipeline.live.deadlines import PREROLL_FRAMES
+from pipeline.live.deadlines import LEAST_PREROLL_FRAMES
 from pipeline.types import MOTION_FPS
 from serve_app.cluster.own import free_port
 
@@ -67,14 +67,14 @@ class Rig:
 def text(rig: Rig) -> Iterator[BenchmarkRecord]:
     """`text_to_first_sound_ms`, `text_to_first_lip_ms`.
 
-    The bound of the sound is what the voice alone takes for its first piece, the frames by which the mouth begins before the sound,
+    The bound of the sound is what the voice alone takes for its first piece, the frame by which the mouth begins before the sound,
     and the packet that holds it; that of the lips is the voice and one picture.
     """
     options = ("--count", str(rig.count), "--avatar-id", rig.avatar_id, "--weights", str(face_weights_dir()))
     found = ClientProcess(rig.url, *options, module="benchmarks.agents.text_client").report()
     wait_until_free(rig.url)
     voice_ms = sorted(found["voice_ms"])[len(found["voice_ms"]) // 2]
-    floors = {"sound": voice_ms + PREROLL_FRAMES * FRAME_MS + PACKET_MS, "lip": voice_ms + FRAME_MS}
+    floors = {"sound": voice_ms + LEAST_PREROLL_FRAMES * FRAME_MS + PACKET_MS, "lip": voice_ms + FRAME_MS}
     for kind, floor in floors.items():
         values, before = _seen(found[f"{kind}_ms"]), _seen(found[f"file_{kind}_ms"])
         yield rig.record(

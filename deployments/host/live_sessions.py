@@ -23,6 +23,7 @@ from kernels.errors import LiveAnchorError
 from pipeline.fetch.fetcher import Fetcher
 from pipeline.live.contracts import Drive, EndReason
 from pipeline.live.idle_loop import IdleLoops
+from pipeline.stage_meter import CallTimes
 from pipeline.stages import Stages
 from pipeline.talk.choice import find_brain
 from pipeline.types import Avatar
@@ -88,6 +89,7 @@ class LiveSessions:
             clock,
             settings.live.connect_grace_s,
         )
+        self._times = CallTimes()
         self.ended: Counter[str] = Counter()
 
     @property
@@ -132,6 +134,7 @@ class LiveSessions:
                 self._brain,
                 self._fetcher,
                 lambda: self.headroom.crowded() or self._crowded(offer.session_id),
+                self._times,
             )
             self._beginning.add(offer.session_id)
             announced = asyncio.create_task(self._announce(offer.session_id))  # takes as long as half an answer

@@ -23,7 +23,7 @@ from pipeline.publish.target import PublishTarget
 from pipeline.publish.whip_endpoint import WhipEndpoint
 from pipeline.publish.whip_peer import WhipPeer
 from pipeline.session.behaviour import behaviour_of
-from pipeline.stage_meter import StageMeter
+from pipeline.stage_meter import CallTimes, StageMeter
 from pipeline.stages import Stages
 from pipeline.talk.brain import Brain
 from pipeline.types import Avatar, Nv12Canvas
@@ -73,6 +73,7 @@ def set_up(
     brain: Brain,
     fetcher: Fetcher,
     crowded: Callable[[], bool],
+    times: CallTimes,
 ) -> HostedSession:
     """Put a session together; nothing of it runs yet.
 
@@ -89,6 +90,7 @@ def set_up(
         brain: Answers people in sessions of `Drive.TALK`.
         fetcher: Talks to ingests, and keeps addresses out that may not be asked.
         crowded: Whether the stages have so much to do that utterances should ask them less often.
+        times: How long stage calls of all sessions of this process took.
     """
     avatar, canvas = face
     live, session_id = settings.live, offer.session_id
@@ -137,7 +139,7 @@ def set_up(
     sink = _Sink(log, hub, *((peer,) if isinstance(peer, RoomPeer) else ()))
     session = LiveSession(
         session_id,
-        StageMeter(stages, clock.now, lambda took_s, lasts_s: headroom.chunk_done(session_id, took_s, lasts_s)),
+        StageMeter(stages, clock.now, lambda took_s, lasts_s: headroom.chunk_done(session_id, took_s, lasts_s), times),
         avatar,
         loops,
         sink,

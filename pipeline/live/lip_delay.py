@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from pipeline.live.deadlines import PREROLL_FRAMES, Cadence
+from pipeline.live.deadlines import CHAIN_RESERVE, LEAST_PREROLL_FRAMES, PREROLL_FRAMES, Cadence
 from pipeline.live.grid import MediaGrid, samples_of_ms
 from pipeline.live.hop_choice import HopChoice
 from pipeline.live.microphone import Microphone
@@ -19,7 +19,6 @@ LATE_WITHIN_S: Final = 3.0
 """So many late pictures in so short a time: who speaks without a pause gets more time at once."""
 LONGEST_CHAIN_S: Final = 0.5
 """Slower stages cost pictures, not time: people talk to each other."""
-_CHAIN_RESERVE: Final = 1.25
 
 
 def chunk_of(hop_frames: int, wanted: int) -> int:
@@ -80,16 +79,21 @@ class LipDelay:
     @property
     def computing(self) -> int:
         """Samples of time that computing is given now."""
-        chain = int(min(self._stages.times.chain_s() * _CHAIN_RESERVE, LONGEST_CHAIN_S) * SAMPLE_RATE_HZ)
+        chain = int(min(self._stages.times.chain_s() * CHAIN_RESERVE, LONGEST_CHAIN_S) * SAMPLE_RATE_HZ)
         return max(self.cadence.margin, chain)
 
     def leads(self) -> LeadTimes:
         """How far ahead of the media clock pushed speech must lie."""
         return LeadTimes(
-            start=PREROLL_FRAMES * SAMPLES_PER_FRAME + self.computing,
-            needed=SAMPLES_PER_FRAME + self.needed - PREROLL_FRAMES * SAMPLES_PER_FRAME,
+            start=self._preroll + self.computing,
+            needed=SAMPLES_PER_FRAME + self.needed - self._preroll,
             keep=self.needed + self.computing // 2,
         )
+
+    @property
+    def _preroll(self) -> int:
+        """Samples by which the mouth begins before pushed speech: more while nobody knows how long the stages take."""
+        return (LEAST_PREROLL_FRAMES if self._stages.times.known else PREROLL_FRAMES) * SAMPLES_PER_FRAME
 
     def parts_ms(self, microphone: Microphone | None) -> dict[str, float]:
         """What a voice waits for, in milliseconds: `chunk`, a hop of audio; `look_ahead`; `compute`, time for the stages.
@@ -98,7 +102,7 @@ class LipDelay:
             microphone: Microphone of the session; None for pushed speech, which is here before its lips begin.
         """
         chunk = self.cadence.hop_frames * SAMPLES_PER_FRAME if microphone else 0
-        ahead = self.needed - chunk if microphone else PREROLL_FRAMES * SAMPLES_PER_FRAME
+        ahead = self.needed - chunk if microphone else self._preroll
         compute = microphone.delay - self.needed if microphone else self.computing
         parts = {"chunk": chunk, "look_ahead": ahead, "compute": compute}
         return {name: 1000 * samples / SAMPLE_RATE_HZ for name, samples in parts.items()}

@@ -200,7 +200,7 @@ class Performer:
             if self._loop_suffices(self._planner.next):
                 await self._enter_loop(self._planner.next)
                 return True
-        step = self._planner.step(self._scan, present, self._deadlines.soonest)
+        step = self._planner.step(self._scan, present, self._deadlines.soonest_speech)
         if isinstance(step, Frames) and not self._deadlines.fade_is_due(step.first):
             return False
         return await self._do(step)

@@ -131,3 +131,15 @@ def test_one_stall_says_nothing_and_what_is_long_past_is_forgotten() -> None:
     assert times.chain_s() == pytest.approx(0.04)
     times.add("other", 9.0)
     assert times.chain_s() == pytest.approx(0.04), "only stages of the chain count"
+
+
+def test_times_of_all_sessions_stand_in_until_one_has_spoken_itself(slow: Slow) -> None:
+    together = CallTimes()
+    first, second = (StageMeter(slow, slow.clock, all_sessions=together) for _ in range(2))
+    assert not second.times.known and second.times.chain_s() == 0
+    run(first.renderer(request(4)))
+    assert not second.times.known, "drawing alone says nothing of how long speech takes"
+    run(first.audio_features(window(slow), 0))
+    assert second.times.known and second.times.chain_s() == pytest.approx(0.13)
+    second.times.add("audio_features", 0.5)
+    assert second.times.chain_s() == pytest.approx(0.5), "its own count from now on"

@@ -48,7 +48,7 @@ def test_each_row_has_its_baseline_and_its_bound(monkeypatch: pytest.MonkeyPatch
         "text_to_first_sound_ms",
         320,
         520,
-        170,
+        90,
     )
     assert (lip.case, lip.value, lip.baseline_value, lip.floor_value) == ("text_to_first_lip_ms", 410, 610, 70)
     assert sound.ratio == pytest.approx(520 / 320, rel=1e-4) and sound.n == 3

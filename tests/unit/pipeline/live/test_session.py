@@ -91,6 +91,32 @@ def test_speech_is_heard_whole_with_its_own_frames_and_idle_returns(fps: int) ->
     run(scene())
 
 
+@pytest.mark.parametrize("latency_s", [0.0, 0.025, 0.05])
+def test_pushed_speech_waits_one_frame_and_for_its_stages_and_no_picture_of_it_is_late(latency_s: float) -> None:
+    async def scene() -> None:
+        async with live() as stage:
+            stage.stages.latency_s = dict.fromkeys(("audio_features", "motion_diffusion", "renderer"), latency_s)
+            waits: list[float] = []
+            for number, phase_s in enumerate((0.0, 0.013, 0.027, 0.039)):  # of a frame
+                await stage.clock.advance(2.0 + phase_s)
+                asked, ticks = stage.clock.now() - 100.0, len(stage.sink.videos)
+                stage.session.voice.speak(tone(0.6))
+                await stage.clock.advance(1.6)
+                heard = next(v.pts_samples for v in stage.sink.voices[ticks:] if v.speech) / 16_000
+                seen = next(v.index for v in stage.sink.videos[ticks:] if spoken_frame(v) is not None) / 25
+                waits.append(heard - asked)
+                most = 0.04 if number else 0.12  # before the first one nobody knows how long the stages take
+                assert 0.04 - 1e-6 <= heard - seen <= most + 1e-6, "the mouth begins before the sound"
+            computing = max(0.08, 1.25 * 3 * latency_s)
+            assert waits[0] <= 0.24 and all(
+                0.04 + computing - 1e-6 <= wait <= 0.08 + computing for wait in waits[1:]
+            ), waits
+            assert stage.session.stats().delay_parts_ms["look_ahead"] == 40
+            assert not any(tick.late for tick in stage.sink.videos)
+
+    run(scene())
+
+
 def test_speech_tells_its_flags_and_costs_calls_only_while_it_lasts() -> None:
     async def scene() -> None:
         async with live() as stage:

@@ -64,9 +64,13 @@ def test_the_first_piece_is_short_only_where_somebody_waits() -> None:
     text = f"{long} It came back."
     assert cut(text) == [long, "It came back."]
     first, second, last = cut(text, soon=True)
-    assert (first, last) == ("In the early hours of this morning, long before anybody was awake,", "It came back.")
+    assert (first, last) == ("In the early hours of this morning,", "It came back."), "at the first comma"
     assert SHORT_START[0] <= len(first) <= SHORT_START[1] and f"{first} {second}" == long
     assert cut("Yes, we can.", soon=True) == ["Yes, we can."]
+    text = "Prices fell again last month, for the third time, in a row."
+    assert cut(text, soon=True) == ["Prices fell again last month,", "for the third time, in a row."], (
+        "at the first comma"
+    )
 
 
 @given(st.text(st.sampled_from("ab .,;:!?\n'\"\u201d)1\u3002-\u2014"), max_size=900))
