@@ -133,6 +133,7 @@ class Family(ABC):
         doubles_in_motion_space: True where the renderer makes frames above 25 per second itself; False where `rife` does.
         expresses: Parts of looks that its faces can show: any of `expression`, `gaze` and `energy`.
         gestures: Whether its heads go with the voice's stress and phrases (`pipeline.session.gestures`).
+        listens: Whether its silent faces can show that they listen (`pipeline.session.listening`).
         gpu_shares: Share of a GPU that one replica of each of its stages, and of `rife`, reserves where there are GPUs; together
             one GPU at most.
         weights: What `liveanchor weights` pulls, imports and verifies for it; empty where its weights come with the package.
@@ -144,6 +145,7 @@ class Family(ABC):
     doubles_in_motion_space: ClassVar[bool] = False
     expresses: ClassVar[frozenset[str]] = frozenset()
     gestures: ClassVar[bool] = False
+    listens: ClassVar[bool] = False
     gpu_shares: ClassVar[Mapping[str, float]] = USUAL_SHARES
     weights: ClassVar[tuple[WeightsEntry, ...]] = ()
 
@@ -234,12 +236,13 @@ class Family(ABC):
             ShapeError: It names the array.
         """
 
-    def express(self, motion: F32, values: F32) -> F32:
+    def express(self, motion: F32, values: F32, avatar: Avatar) -> F32:
         """Lay looks over motion that was made without them; a function of each frame alone.
 
         Args:
             motion: float32 (n, width), as the behaviour and the motion stage make it.
             values: float32 (n, channels) of the same frames, from `pipeline.expression.looks.Looks.values`.
+            avatar: Whose face it is.
         """
         raise LookupError(f"faces of the family {self.name} express nothing")
 

@@ -38,7 +38,7 @@ class DittoBehaviour:
         self._gaps = tensors.blink_gaps
         self._sways = tensors.is_image
         self.template_frames = 0 if tensors.is_image else len(tensors.motion)
-        self._slopes = {name: _logit_slope(tensors.motion[0, part]) for name, part in _POSE.items()}
+        self._slopes = {name: logit_slope(tensors.motion[0, part]) for name, part in _POSE.items()}
 
     @property
     def mouth(self) -> slice:
@@ -74,7 +74,7 @@ class DittoBehaviour:
         return start_carry(seed, history, self._speaker, self._gaps, first_frame, epoch, ready, hop_frames)
 
 
-def _logit_slope(logits: F32) -> F32:
+def logit_slope(logits: F32) -> F32:
     """What one degree adds to pose logits (66,): bin centres over the spread of the source's own angle.
 
     For a Gaussian over the bins this shifts the mean by exactly one degree; for others to first order.

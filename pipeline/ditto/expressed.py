@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from engines.motion_layout import EXP, TRANSLATION
+from engines.motion_layout import EXP, PITCH, TRANSLATION
 from kernels.arrays import F32
-from pipeline.expression.looks import ENERGY, EXPRESSIONS, GAZE
+from pipeline.expression.looks import ENERGY, EXPRESSIONS, GAZE, NOD, RAISE
 
 X, Y, Z = 0, 1, 2
 
@@ -38,6 +38,8 @@ _PRESETS: Final[Mapping[str, Mapping[str, float]]] = {
     "serious": {"brows_in": 9.0},
 }
 """Expression -> values of sliders at strength 1, inside the sliders' ranges."""
+_RAISE_UNITS: Final = 27.0
+"""Slider units of a whole brow raise, as in `surprised`."""
 _EYES: Final = (11, 15)
 _GAZE_UNITS: Final = 20.0
 """Slider units of a gaze of 1; the slider goes to 30."""
@@ -56,15 +58,27 @@ def _preset_offsets() -> F32:
     return offsets.reshape(len(EXPRESSIONS), -1)
 
 
-def express(motion: F32, values: F32) -> F32:
+@cache
+def _raised_brows() -> F32:
+    offsets = np.zeros((21, 3), np.float32)
+    for (point, axis), per_unit in _SLIDERS["brows_up"].items():
+        offsets[point, axis] = _RAISE_UNITS * per_unit
+    return offsets.ravel()
+
+
+def express(motion: F32, values: F32, pitch_slope: F32 | None = None) -> F32:
     """Lay looks over motion, frame by frame.
 
     Args:
         motion: float32 (n, 265), offsets from the source's motion.
-        values: float32 (n, `CHANNELS`), from `Looks.values` for the same frames.
+        values: float32 (n, `CHANNELS`), from `Looks.values` for the same frames. The lids blink by themselves.
+        pitch_slope: float32 (66,), what a nod of one degree adds to the logits of the pitch; None for a head that does not nod.
     """
     shown = motion.copy()
     shown[:, : TRANSLATION.stop] *= 1.0 + values[:, ENERGY, None]
+    if pitch_slope is not None:
+        shown[:, PITCH] += ((1.0 + values[:, ENERGY]) * values[:, NOD])[:, None] * pitch_slope
+    shown[:, EXP] += values[:, RAISE, None] * _raised_brows()
     for row, offsets in enumerate(_preset_offsets()):  # in a fixed order, whatever n is
         shown[:, EXP] += values[:, row, None] * offsets
     x, y = values[:, GAZE.start] * _GAZE_UNITS, values[:, GAZE.start + 1] * _GAZE_UNITS

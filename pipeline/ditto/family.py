@@ -11,6 +11,7 @@ from engines.ditto import FAMILY as NAME
 from engines.ditto.checkpoints import ditto_folder
 from engines.ditto.version import SOURCE_FILES, files_version
 from engines.ditto.weights import CHECKPOINTS
+from engines.motion_layout import PITCH
 from engines.runtimes.kinds import RuntimeKind
 from kernels.arrays import F32
 from pipeline.avatars.face_models import load_face_mesh
@@ -20,7 +21,7 @@ from pipeline.avatars.portrait_header import VIDEO_KINDS, sniff
 from pipeline.config import FileMotion, RifeSettings
 from pipeline.ditto.audio_features import DittoAudioFeatures
 from pipeline.ditto.avatar_tensors import unpack
-from pipeline.ditto.behaviour import DittoBehaviour
+from pipeline.ditto.behaviour import DittoBehaviour, logit_slope
 from pipeline.ditto.clip_start import ditto_clip_start
 from pipeline.ditto.expressed import express
 from pipeline.ditto.load import load_audio_features, load_motion_modes, load_renderer, load_source_models
@@ -29,6 +30,7 @@ from pipeline.ditto.registration import SourceModels, make_avatar, register_pict
 from pipeline.ditto.renderer import DittoRenderer
 from pipeline.ditto.stages import DittoStages, load_stages, stage_info
 from pipeline.ditto.tail import DittoTail
+from pipeline.expression.looks import NOD
 from pipeline.family import Family
 from pipeline.rife.interpolator import FrameInterpolator
 from pipeline.session.clip_motion import ClipStart
@@ -98,6 +100,7 @@ class DittoFamily(Family):
 
     name = NAME
     needs_gpu = True
+    listens = True
     expresses = frozenset({"expression", "gaze", "energy"})
     weights = (CHECKPOINTS,)
 
@@ -151,9 +154,12 @@ class DittoFamily(Family):
         """By what the avatar is: a picture sways, a template video moves by itself."""
         return DittoBehaviour(unpack(avatar))
 
-    def express(self, motion: F32, values: F32) -> F32:
-        """Offsets of keypoints; see `pipeline.ditto.expressed`."""
-        return express(motion, values)
+    def express(self, motion: F32, values: F32, avatar: Avatar) -> F32:
+        """Offsets of keypoints; see `pipeline.ditto.expressed`. The head of a template video moves by itself and does not nod."""
+        if not values[:, NOD].any():
+            return express(motion, values)
+        tensors = unpack(avatar)
+        return express(motion, values, logit_slope(tensors.motion[0, PITCH]) if tensors.is_image else None)
 
     def clip_start(self, avatar: Avatar, seed: int, samples: int, motion: FileMotion) -> ClipStart | None:
         """Files see speech that comes later, unless the wish says otherwise."""

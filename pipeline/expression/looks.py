@@ -17,10 +17,10 @@ GAZE: Final = slice(len(EXPRESSIONS), len(EXPRESSIONS) + 2)
 """Channels of the gaze: x to the right of the picture, y down, -1..1."""
 ENERGY: Final = GAZE.stop
 """Channel of the energy, less 1."""
-NOD, RAISE, LIDS = range(ENERGY + 1, ENERGY + 4)
-"""Channels of gestures (`pipeline.session.gestures`), which looks leave at 0: a nod in degrees, a share of a brow raise, closure of
-the lids."""
-CHANNELS: Final = LIDS + 1
+NOD, RAISE, LIDS, ATTEND = range(ENERGY + 1, ENERGY + 5)
+"""Channels of gestures (`pipeline.session.gestures`, `pipeline.session.listening`), which looks leave at 0: a nod in degrees, a
+share of a brow raise, closure of the lids, and how far the eyes rest on the viewer instead of wandering, 0..1."""
+CHANNELS: Final = ATTEND + 1
 DEFAULT_RISE_S: Final = 0.35
 """Seconds in which a look comes, unless it says another time."""
 MOST_KEPT: Final = 512

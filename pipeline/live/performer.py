@@ -98,12 +98,25 @@ class Performer:
         """Take the picture of a tick, None to hold the one before, and whether one was due that had not come."""
         if self._in_loop:
             self._screen.enter_loop(tick // self._grid.ticks_per_frame)
+            self._look_up()
         else:
+            if (attention := self._expressed.attention) is not None:
+                attention.look_after(self._planner.next)
             self.wake()
         shown = self._screen.take(tick)
         if self._screen.unseen and self._planner.doing is Doing.FADE:
             self._rest(self._planner.next)
         return shown
+
+    def _look_up(self) -> None:
+        """Leave the loop where somebody speaks to the face."""
+        attention, frame = self._expressed.attention, self._deadlines.soonest_speech
+        if attention is None or self._changed_from is not None or not self._screen.has_loop:
+            return
+        if attention.stirs(frame):
+            attention.open(frame)
+            self._changed_from = frame
+            self.wake()
 
     def express(self, looks: Looks) -> int:
         """Express something else, from the first frame on that can be drawn in time; returns that frame.
@@ -238,6 +251,7 @@ class Performer:
     async def _enter_loop(self, frame: int) -> None:
         """Leave the rest to the loop."""
         await self._shelf.finish(self._score.idle(frame, 1)[0])
+        self._attend_no_longer()
         self._planner = self._planner.idling(0).after(Turn(Doing.IDLE, frame))
         self._screen.draw_until(frame)
 
@@ -284,9 +298,14 @@ class Performer:
             self._score.clear()
             self._rest(turn.first)
 
+    def _attend_no_longer(self) -> None:
+        if self._expressed.attention is not None:
+            self._expressed.attention.close()
+
     def _rest(self, frame: int) -> None:
         """The loop is shown, and nothing is left to be made."""
         self._planner = self._planner.idling(0).after(Turn(Doing.IDLE, frame))
         self._screen.draw_none()
+        self._attend_no_longer()
         if not self._expressed.at_rest(frame):
             self._changed_from = frame

@@ -31,6 +31,7 @@ from pipeline.live.settings import LiveSettings
 from pipeline.live.speaking_state import SpeakingState
 from pipeline.live.stats import Interruption, LiveStats
 from pipeline.live.timeline import Timeline
+from pipeline.session.attention import Attention
 from pipeline.session.behaviour import MotionBehaviour, behaviour_of
 from pipeline.session.expressed import Expressed
 from pipeline.session.motion_maker import Opening
@@ -123,7 +124,9 @@ class LiveSession:
             self._stages, avatar.avatar_id, picture, cadence.chunk_frames, self._grid, self._now, self._wake
         )
         opening = Opening(behaviour, self._stages, seed, cadence.hop_frames)
-        expressed = Expressed(avatar, looks, timeline.levelled, seed)
+        other = self.other_side
+        attention = Attention(other.voice, timeline.levelled, seed, crowded) if other is not None else None
+        expressed = Expressed(avatar, looks, timeline.levelled, seed, attention)
         self._performer = Performer(
             self._stages, self._loop, opening, timeline, scan, self._shelf, deadlines, expressed
         )

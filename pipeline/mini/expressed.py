@@ -17,7 +17,7 @@ from engines.mini.motion_space import rest_motion
 from engines.mini.rig import X, Y
 from engines.motion_layout import EXP, LOGIT_SIGMA_DEG, PITCH, TRANSLATION, bin_centres_deg
 from kernels.arrays import F32
-from pipeline.expression.looks import ENERGY, EXPRESSIONS, GAZE, LIDS, NOD, RAISE
+from pipeline.expression.looks import ATTEND, ENERGY, EXPRESSIONS, GAZE, LIDS, NOD, RAISE
 
 _MOUTH: Final = ("smile", "wide", "frown", "smile_left", "lips_raise")
 """Movements that give way to speech."""
@@ -73,6 +73,9 @@ def express(motion: F32, values: F32) -> F32:
         shown[:, PITCH] += (strength * pitch[row])[:, None] * _per_degree()
     shown[:, PITCH] += ((1.0 + values[:, ENERGY]) * values[:, NOD])[:, None] * _per_degree()
     offsets += values[:, RAISE, None] * offsets_of("brow_raise").ravel()
+    for point in ("gaze_right", "gaze_left"):  # what these two show is the gaze alone
+        column = 3 * INDEX[point]
+        offsets[:, column : column + 2] -= values[:, ATTEND, None] * exp[:, INDEX[point], :2]
     for number, name in enumerate(GAZE_REACH):
         offsets += (GAZE_REACH[name] * values[:, GAZE.start + number])[:, None] * offsets_of(name).ravel()
     down = values[:, GAZE.start + 1]

@@ -59,6 +59,7 @@ class MiniFamily(Family):
     name = NAME
     doubles_in_motion_space = DOUBLES
     gestures = True
+    listens = True
     expresses = frozenset({"expression", "gaze", "energy"})
 
     def info(self, audio: AudioFacts, motion: MotionFacts | None) -> StageInfo:
@@ -118,7 +119,7 @@ class MiniFamily(Family):
         """Check the face crop and its landmarks."""
         check_tensors(avatar)
 
-    def express(self, motion: F32, values: F32) -> F32:
+    def express(self, motion: F32, values: F32, avatar: Avatar) -> F32:
         """Offsets of control points and head; see `pipeline.mini.expressed`."""
         from pipeline.mini.expressed import express
 

@@ -9,6 +9,7 @@ from kernels.arrays import F32
 from pipeline.expression.looks import NEUTRAL_FACE, Look, Looks
 from pipeline.families import find_family
 from pipeline.family import Family
+from pipeline.session.attention import Attention
 from pipeline.session.gestures import Voice, gestures
 from pipeline.types import Avatar, MotionChunk
 
@@ -21,15 +22,27 @@ class Expressed:
         looks: What it expresses, on the clock of its frames.
         voice: What it says; None where no gesture goes with it.
         seed: Session seed.
+        attention: How it listens; None where it does not, or its family cannot show it.
+
+    Attributes:
+        attention: How it listens.
 
     Raises:
         InvalidInputError: The avatar's family cannot show them; it names the part.
     """
 
-    def __init__(self, avatar: Avatar, looks: Looks = NEUTRAL_FACE, voice: Voice | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        avatar: Avatar,
+        looks: Looks = NEUTRAL_FACE,
+        voice: Voice | None = None,
+        seed: int = 0,
+        attention: Attention | None = None,
+    ) -> None:
         self._voice = voice
         self._seed = seed
         self._avatar = avatar
+        self.attention = attention if self._family.listens else None
         self._planned: frozenset[Look] = frozenset()
         self.looks = NEUTRAL_FACE
         if looks:
@@ -67,16 +80,19 @@ class Expressed:
 
     def at_rest(self, frame: int) -> bool:
         """Whether nothing is expressed at a frame and after it."""
-        return not self.looks or self.looks.at_rest(frame)
+        listens = self.attention is not None and not self.attention.rests(frame)
+        return not listens and (not self.looks or self.looks.at_rest(frame))
 
     def lay_over(self, motion: F32, first_frame: int) -> F32:
         """Motion (n, width) of frames from `first_frame` on, with what they express."""
-        if not len(motion) or (not self.looks and self._voice is None):
+        if not len(motion) or (not self.looks and self._voice is None and self.attention is None):
             return motion
         values = self.looks.values(first_frame, len(motion))
+        if self.attention is not None:
+            values += self.attention.values(first_frame, len(motion))
         if self._voice is not None and self._family.gestures:
             values += gestures(self._voice, self._seed, first_frame, len(motion))
-        return self._family.express(motion, values) if values.any() else motion
+        return self._family.express(motion, values, self._avatar) if values.any() else motion
 
     async def hops(self, hops: AsyncIterator[MotionChunk]) -> AsyncGenerator[MotionChunk, None]:
         """Consecutive motion, with what it expresses."""

@@ -88,30 +88,30 @@ def gestures(voice: Voice, seed: int, first_frame: int, count: int) -> F32:
     """
     values = np.zeros((count, CHANNELS), np.float32)
     start = first_frame - _BEFORE
-    levels = _levels(voice, start, _BEFORE + count + AHEAD)
+    levels = levels_of(voice, start, _BEFORE + count + AHEAD)
     if levels.max(initial=0.0) < LEAST_RMS:
         return values
     frames = first_frame + np.arange(count)
     for place in range(MEAN_FRAMES, len(levels) - 1):
         frame = start + place
-        if (size := _stress(levels, place)) and float(hashed_uniform(seed, 410, np.array(frame))) < TAKEN_SHARE:
-            moved = size * _nod((frames - (frame - LEAD_FRAMES)) / MOTION_FPS)
+        if (size := stress_at(levels, place)) and float(hashed_uniform(seed, 410, np.array(frame))) < TAKEN_SHARE:
+            moved = size * nod_curve((frames - (frame - LEAD_FRAMES)) / MOTION_FPS)
             values[:, NOD] = np.maximum(values[:, NOD], NOD_DEG * moved)
             values[:, RAISE] = np.maximum(values[:, RAISE], RAISE_MOST * moved)
-        if _ends_phrase(levels, place) and not blink_cue(seed, frame - CLEAR_FRAMES, 2 * CLEAR_FRAMES).any():
+        if ends_phrase(levels, place) and not blink_cue(seed, frame - CLEAR_FRAMES, 2 * CLEAR_FRAMES).any():
             closed = lid_closure((frames - (frame + BLINK_AFTER)) / MOTION_FPS)
             values[:, LIDS] = np.maximum(values[:, LIDS], closed)
     return values
 
 
-def _levels(voice: Voice, first_frame: int, count: int) -> F64:
+def levels_of(voice: Voice, first_frame: int, count: int) -> F64:
     """RMS of consecutive frames, float64 (count,)."""
     samples = voice.read(first_frame * SAMPLES_PER_FRAME, count * SAMPLES_PER_FRAME).astype(np.float64)
     levels: F64 = np.sqrt(np.square(samples.reshape(count, SAMPLES_PER_FRAME)).mean(axis=1))
     return levels
 
 
-def _stress(levels: F64, place: int) -> float:
+def stress_at(levels: F64, place: int) -> float:
     """How large the gesture of a frame is, 0..1; 0 where there is no stress."""
     level = float(levels[place])
     if level < LEAST_RMS or level < levels[place - 1] or level <= levels[place + 1]:
@@ -125,7 +125,7 @@ def _stress(levels: F64, place: int) -> float:
     return 0.0 if over < STRESSED else float(np.clip((over - 1.0) / (FULL - 1.0), 0.0, 1.0))
 
 
-def _ends_phrase(levels: F64, place: int) -> bool:
+def ends_phrase(levels: F64, place: int) -> bool:
     """Whether a frame is the first of a pause after a phrase, as far as is known."""
     loud = float(levels[place - MEAN_FRAMES : place].max())
     if loud < LEAST_RMS or place + PAUSE_FRAMES > len(levels):
@@ -135,7 +135,7 @@ def _ends_phrase(levels: F64, place: int) -> bool:
     return bool(not quiet[place - 1] and quiet[place : place + PAUSE_FRAMES].all() and spoken >= SPOKEN_FRAMES)
 
 
-def _nod(age_s: F64) -> F64:
+def nod_curve(age_s: F64) -> F64:
     """Down in `DOWN_S` and up in `UP_S`, 0..1, smooth."""
     down, up = np.clip(age_s / DOWN_S, 0.0, 1.0), np.clip((age_s - DOWN_S) / UP_S, 0.0, 1.0)
     curve: F64 = (0.5 - 0.5 * np.cos(np.pi * down)) * (0.5 + 0.5 * np.cos(np.pi * up))

@@ -8,7 +8,7 @@ from engines.mini.motion_limits import limit_motion
 from engines.mini.rig import mouth_gap
 from engines.motion_layout import EXP, unpack_motion
 from kernels.arrays import F32
-from pipeline.expression.looks import EXPRESSIONS, Look, Looks
+from pipeline.expression.looks import ATTEND, CHANNELS, EXPRESSIONS, NOD, Look, Looks
 from pipeline.mini.expressed import express
 from pipeline.mini.idle_motion import idle_motion
 from tests.support.mesh import motion_of
@@ -76,3 +76,21 @@ def test_how_frames_are_cut_changes_nothing() -> None:
     idle, values = idle_motion(3, 0, 40), Looks((Look(0.2, "happy"), Look(0.8, "sad", gaze=(0.3, 0.2)))).values(0, 40)
     parts = [express(idle[a:b], values[a:b]) for a, b in ((0, 1), (1, 9), (9, 40))]
     np.testing.assert_array_equal(np.concatenate(parts), express(idle, values))
+
+
+def test_eyes_that_attend_rest_on_the_viewer_and_nothing_else_changes() -> None:
+    motion, values = idle_motion(7, 0, 200), np.zeros((200, CHANNELS), np.float32)
+    values[:, ATTEND] = 1.0
+    before, after = (one[:, EXP].reshape(200, -1, 3) for one in (motion, express(motion, values)))
+    eyes = [INDEX["gaze_right"], INDEX["gaze_left"]]
+    assert np.abs(before[:, eyes, :2]).max() > 0.01, "idle eyes wander"
+    assert np.abs(after[:, eyes, :2]).max() < 1e-6
+    others = [row for row in INDEX.values() if row not in eyes]
+    np.testing.assert_array_equal(after[:, others], before[:, others])
+
+
+def test_a_nod_of_a_degree_turns_the_head_by_one() -> None:
+    motion, values = np.repeat(rest(), 5, axis=0), np.zeros((5, CHANNELS), np.float32)
+    values[:, NOD] = np.arange(5)
+    pitch = unpack_motion(torch.from_numpy(express(motion, values)))[0][:, 0].numpy()
+    np.testing.assert_allclose(np.diff(pitch), 1.0, atol=0.05)
