@@ -15,7 +15,8 @@ from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.live.contracts import EndReason
 from serve_app.access.keys import KEY_PREFIX, TOKEN_PREFIX
 from serve_app.http.problems.errors import AccessError, QuotaExceededError, RangeError, ScopeMissingError
-from serve_app.http.problems.kinds import FAULTS, KINDS, OURS, TYPE_PREFIX, ProblemKind
+from serve_app.http.problems.faults import FAULTS
+from serve_app.http.problems.kinds import KINDS, OURS, TYPE_PREFIX, ProblemKind
 
 PROBLEM_TYPE: Final = "application/problem+json"
 _SHOWN: Final = 200

@@ -14,7 +14,8 @@ from kernels.errors import InvalidInputError, LiveAnchorError
 from pipeline.avatars.manifest import BundleError, BundleSchemaError, BundleStorageError
 from pipeline.avatars.portrait_errors import PortraitCode
 from pipeline.store_error import store_error
-from serve_app.http.problems.kinds import FAULTS, KINDS
+from serve_app.http.problems.faults import FAULTS
+from serve_app.http.problems.kinds import KINDS
 from serve_app.http.problems.page import problem_page
 from serve_app.http.problems.translate import kind_of, problem_response, shown
 from tests.support.paths import ROOT
