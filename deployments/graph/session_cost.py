@@ -5,7 +5,7 @@ and the stages share the GPU. So one second of speech at 25 frames/s takes
 
     c = max(largest thread time of a stage, sum of the stages' GPU times)    milliseconds of the set,
 
-and a set has `floor(0.92 * 1000 / c)` tokens; one token is one speaking session at 25 frames/s.
+and a set has `floor(0.85 * 1000 / c)` tokens; one token is one speaking session at 25 frames/s.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 
 from kernels.errors import InvalidInputError
 
-USABLE: Final = 0.92
+USABLE: Final = 0.85
 """Share of a set's time that admission gives away; the rest absorbs sessions that ask in the same moment."""
 MOST_FALL_PER_MINUTE: Final = 0.02
 """A cost rises at once and falls slowly: a quiet minute must not let in what a busy one cannot serve."""

@@ -19,7 +19,7 @@ DITTO_H200 = [
 
 def test_the_gpu_is_shared_and_every_thread_is_its_own() -> None:
     assert ms_per_second(DITTO_H200) == pytest.approx(25 * 2.25 + 5 * (4.05 + 1.8))
-    assert tokens(DITTO_H200) == 10
+    assert tokens(DITTO_H200) == 9
     only_frames = DITTO_H200[:1]
     assert ms_per_second(only_frames) == pytest.approx(25 * 3.07)
     assert tokens(only_frames) == 11
