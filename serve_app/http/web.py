@@ -1,4 +1,4 @@
-"""The web pages at `/`, `/live`, `/watch/{session}` and `/docs`, and their files. No build step, nothing from other servers."""
+"""The web pages (`/`, `/live`, `/talk`, `/watch/{session}`, `/docs`) and their files. No build step, nothing from other servers."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ def install_web(api: FastAPI) -> None:
     async def live() -> FileResponse:
         """The page of live sessions."""
         return page("live.html")
+
+    @router.api_route("/talk", methods=["GET", "HEAD"])
+    async def talk() -> FileResponse:
+        """The page of conversations."""
+        return page("talk.html")
 
     @router.api_route("/watch/{session_id}", methods=["GET", "HEAD"])
     async def watch(session_id: str) -> FileResponse:

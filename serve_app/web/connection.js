@@ -22,15 +22,16 @@ export const CUT = new Problem({ title: "The connection was lost.", text: "Start
 
 const NO_WEBRTC = new Problem({ title: "This browser cannot take part in live sessions.", text: "It has no WebRTC. Another browser may." });
 
-/** The microphone, or a Problem that says what to do. */
-export async function microphone() {
+/** The microphone, or a Problem that says what to do; `instead` is what else a person can do, where there is something. */
+export async function microphone(instead = "choose a file instead") {
   if (!navigator.mediaDevices?.getUserMedia) {
-    throw new Problem({ title: "This page cannot use a microphone here.", text: "That needs https or this machine's own address. Choose text or audio files instead." });
+    const text = `That needs https or this machine's own address.${instead ? " Choose text or audio files instead." : ""}`;
+    throw new Problem({ title: "This page cannot use a microphone here.", text });
   }
   try {
     return await navigator.mediaDevices.getUserMedia({ audio: { echoCancellation: true, noiseSuppression: true, autoGainControl: true }, video: false });
   } catch (error) {
-    throw new Problem(noMicrophone(error));
+    throw new Problem(noMicrophone(error, instead));
   }
 }
 

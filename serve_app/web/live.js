@@ -2,41 +2,30 @@
 
 import { acceptDrops, byId, clockText, raiseProblem, show, showProblem } from "./dom.js";
 import { Problem, asProblem, getJson } from "./api.js";
-import { CUT, Connection, microphone } from "./connection.js";
+import { Connection, microphone } from "./connection.js";
 import { Expression } from "./expression.js";
 import { Overlay } from "./overlay.js";
 import { Presenters } from "./presenters.js";
-import { showPicture } from "./session.js";
+import { Retries } from "./retries.js";
+import { Screen } from "./screen.js";
 import { installTheme } from "./theme.js";
 import { ENDS, sentence } from "./words.js";
 
-const MAX_TRIES = 6; // at once, then after 1, 2, 4, 8 and 16 s
-const STEADY_MS = 10000;
 const WORDS = {
   connecting: "Connecting…", idle: "Listening", speaking: "Speaking",
   stalled: "Nothing comes from the service. Waiting for it…",
 };
-const BEHIND = {
-  reduced: "The service is busy: the picture cannot keep up with the voice.",
-  waiting: "The picture waits for a part of the service that is starting or has no room. The voice goes on.",
-};
-const picture = byId("picture");
 let connection = null;
 let stream = null;
 let ended = "";
 let speaking = null; // id of the utterance that is heard
-let tries = 0; // to connect again by itself, since pictures last came for a while
-let steady = 0; // timer of that while
-let again = 0; // timer of the next one
+
+const retries = new Retries(() => start());
+const screen = new Screen(() => retries.flows());
 
 const overlay = new Overlay(() => connection);
 const presenters = new Presenters((one) => {
-  const poster = byId("poster");
-  if (!one) return;
-  showPicture(poster, one.preview_url);
-  poster.alt = `Presenter ${one.name}`;
-  if (!connection) byId("screen").style.setProperty("--ratio", one.width / one.height);
-  show(poster, picture.hidden);
+  if (one) screen.present(one, !connection);
 });
 
 const expression = new Expression(byId("expression-box"), (looks) => express(looks));
@@ -45,10 +34,7 @@ const drive = () => document.querySelector("input[name=drive]:checked").value;
 
 function state(name) {
   byId("state").textContent = WORDS[name] ?? name;
-  const badge = byId("badge");
-  show(badge, name === "idle" || name === "speaking");
-  badge.textContent = name === "speaking" ? "Speaking" : "Live";
-  badge.classList.toggle("speaking", name === "speaking");
+  screen.badge({ idle: "Live", speaking: "Speaking" }[name] ?? "", name === "speaking");
 }
 
 function update() {
@@ -64,13 +50,13 @@ function update() {
 }
 
 async function start() {
-  clearTimeout(again);
+  retries.begun();
   for (const id of ["live-error", "speech-error", "presenter-error"]) showProblem(byId(id), null);
   ended = "";
   speaking = null;
-  show(byId("waiting"), true);
+  screen.wait();
   state("connecting");
-  const mine = new Connection({ onEvent: happened, onEnd: (problem) => over(mine, problem), onTrack: arrived });
+  const mine = new Connection({ onEvent: happened, onEnd: (problem) => over(mine, problem), onTrack: (media) => screen.play(media) });
   connection = mine;
   update();
   byId("end").focus();
@@ -82,7 +68,7 @@ async function start() {
       drive: drive(), avatarId: chosen && !chosen.is_default ? chosen.avatar_id : "",
       fps: byId("smooth").checked ? 50 : 25, echo: byId("echo").checked, looks: expression.wanted(), microphone: stream,
     });
-    byId("screen").style.setProperty("--ratio", answer.width / answer.height);
+    screen.shape(answer);
     if (drive() === "push") byId("queue-text").textContent = "Nothing waits.";
     update();
     overlay.restart();
@@ -94,29 +80,15 @@ async function start() {
 function over(which, problem) {
   if (which !== connection) return;
   connection = null;
-  clearTimeout(steady);
   releaseMicrophone();
-  picture.srcObject = null;
-  show(picture, false);
-  show(byId("poster"), true);
-  show(byId("waiting"), false);
-  show(byId("unmute"), false);
-  show(byId("behind"), false);
+  screen.clear();
   state(ended || "Not connected");
   overlay.restart();
   const wasFocused = [byId("end"), byId("interrupt"), document.body].includes(document.activeElement);
   update();
   if (wasFocused) byId("start").focus({ preventScroll: true });
-  // After a loss the service may be starting again, or the session that was lost may still hold its place.
-  const soon = tries > 0 && (problem?.status === 0 || problem?.status >= 500);
-  if ((problem === CUT || soon) && tries < MAX_TRIES) {
-    state("The connection was lost. Connecting again…");
-    again = setTimeout(start, tries ? 500 * 2 ** tries : 0);
-    tries += 1;
-    return;
-  }
+  if (retries.ended(problem)) return state("The connection was lost. Connecting again…");
   const box = { avatar_id: "presenter-error", audio: "speech-error" }[problem?.field] ?? "live-error";
-  tries = 0;
   if (problem) raiseProblem(byId(box), problem, box === "live-error" ? () => start() : undefined);
 }
 
@@ -125,23 +97,9 @@ function releaseMicrophone() {
   stream = null;
 }
 
-function arrived(media) {
-  if (picture.srcObject !== media) picture.srcObject = media;
-  picture.play().catch(() => {
-    picture.muted = true; // a browser that allows sound only after a click
-    show(byId("unmute"), true);
-    picture.play().catch(() => {});
-  });
-}
-
-function behind(quality) {
-  byId("behind").textContent = BEHIND[quality] ?? "";
-  show(byId("behind"), quality in BEHIND);
-}
-
 function happened({ name, ...event }) {
   if (name === "stalled") state("stalled");
-  if (name === "quality") behind(event.detail);
+  if (name === "quality") screen.behind(event.detail);
   if (name === "connected" || name === "resumed") state(speaking === null ? "idle" : "speaking");
   if (name === "speaking_started") {
     speaking = event.utterance_id;
@@ -212,23 +170,12 @@ async function interrupt() {
   }
 }
 
-picture.addEventListener("playing", () => {
-  clearTimeout(steady);
-  steady = setTimeout(() => { tries = 0; }, STEADY_MS);
-  show(picture, true);
-  show(byId("poster"), false);
-  show(byId("waiting"), false);
-});
 byId("setup").addEventListener("submit", (event) => {
   event.preventDefault();
   if (!connection) start();
 });
 byId("end").addEventListener("click", () => connection?.end());
 byId("interrupt").addEventListener("click", () => interrupt());
-byId("unmute").addEventListener("click", () => {
-  picture.muted = false;
-  show(byId("unmute"), false);
-});
 byId("audio").addEventListener("change", ({ target }) => {
   if (target.files.length) speak(target.files[0]);
   target.value = "";

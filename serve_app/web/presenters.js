@@ -29,6 +29,16 @@ function fill(card) {
   return { tiles, status, remove, question, error };
 }
 
+/** An arrow that points up from a tray. */
+function arrow() {
+  const [icon, path] = ["svg", "path"].map((name) => document.createElementNS("http://www.w3.org/2000/svg", name));
+  icon.setAttribute("viewBox", "0 0 24 24");
+  icon.setAttribute("aria-hidden", "true");
+  path.setAttribute("d", "M12 16V4m0 0L7 9m5-5 5 5M4 16v4h16v-4");
+  icon.append(path);
+  return icon;
+}
+
 export class Presenters {
   /** Fills the card `presenter-card`; `onChange(presenter or null)` hears who is chosen. */
   constructor(onChange) {
@@ -43,8 +53,7 @@ export class Presenters {
       if (this.input.files.length) this.#register(this.input.files[0]);
       this.input.value = "";
     });
-    const icon = byId("speech-drop").querySelector("svg").cloneNode(true);
-    this.add = make("label", { className: "tile add" }, this.input, icon, "Upload a portrait");
+    this.add = make("label", { className: "tile add" }, this.input, arrow(), "Upload a portrait");
     acceptDrops(this.add, (file) => this.#register(file));
     this.remove.addEventListener("click", () => this.#sure(true));
     const [sure, keep] = this.question.querySelectorAll("button");

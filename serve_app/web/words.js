@@ -13,15 +13,15 @@ export const ENDS = {
 };
 
 const NO_MICROPHONE = {
-  NotAllowedError: ["The browser did not allow the microphone.", "Allow it in the address bar, or choose a file instead. A camera is never asked for."],
-  NotReadableError: ["The microphone does not answer.", "Another program may be using it. Close that one, or choose a file instead. A camera is not needed."],
-  NotFoundError: ["No microphone was found.", "Connect one, or choose a file instead. A camera is not needed."],
+  NotAllowedError: ["The browser did not allow the microphone.", "Allow it in the address bar", "A camera is never asked for."],
+  NotReadableError: ["The microphone does not answer.", "Another program may be using it. Close that one", "A camera is not needed."],
+  NotFoundError: ["No microphone was found.", "Connect one", "A camera is not needed."],
 };
 
-/** Title and text for what getUserMedia() throws. */
-export function noMicrophone(error) {
-  const [title, text] = NO_MICROPHONE[error.name] ?? NO_MICROPHONE.NotFoundError;
-  return { title, text };
+/** Title and text for what getUserMedia() throws; `instead` is what else a person can do. */
+export function noMicrophone(error, instead = "choose a file instead") {
+  const [title, remedy, camera] = NO_MICROPHONE[error.name] ?? NO_MICROPHONE.NotFoundError;
+  return { title, text: `${remedy}${instead ? `, or ${instead}` : ""}. ${camera}` };
 }
 
 const LOST = "Start a new one.";

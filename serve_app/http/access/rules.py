@@ -33,6 +33,7 @@ _ANY: Final[tuple[Scope, ...]] = ("generate", "live", "avatars")
 _PAGES: Final = (
     "/",
     "/live",
+    "/talk",
     "/watch/",
     "/docs",
     "/favicon.ico",

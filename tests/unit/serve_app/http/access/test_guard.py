@@ -22,8 +22,8 @@ from tests.support.http_server import Served, assert_problem, serving, wait_for,
 from tests.support.keys import Keyed, keyed
 
 OPEN = {
-    "/", "/live", "/watch/{session_id}", "/docs", "/favicon.ico", "/openapi.json", "/healthz", "/readyz", "/version", "/problems",
-    "/problems/{code}",
+    "/", "/live", "/talk", "/watch/{session_id}", "/docs", "/favicon.ico", "/openapi.json", "/healthz", "/readyz", "/version",
+    "/problems", "/problems/{code}",
 }  # fmt: skip
 """Addresses that a stranger may read: pages, health, and what errors mean."""
 SDP = "v=0\r\n"
