@@ -133,11 +133,11 @@ def test_no_route_overlooks_a_field_in_the_address(served: Served) -> None:
                 other = served.client.request(method, url, params={"via": "menu"})
                 assert_problem(other, 415, "unsupported_content_type")
     assert {path for _, path, _ in asked} == {
-        "/generate", "/api/generate", "/v1/videos", "/avatars", "/stream/webrtc/offer", "/stream/webrtc/{session_id}",
+        "/generate", "/api/generate", "/v1/videos", "/v1/forget", "/avatars", "/stream/webrtc/offer", "/stream/webrtc/{session_id}",
         "/stream/webrtc/{session_id}/speak", "/stream/whep/{session_id}/{viewer_id}", "/stream/webrtc/{session_id}/publish",
         "/stream/webrtc/{session_id}/express", "/stream/livekit",
     }  # fmt: skip
-    assert len(asked) == 2 * 16 + 20 + 3 + 14 + 1 + 2 + 1 + 2 + 6 + 5
+    assert len(asked) == 2 * 16 + 20 + 3 + 3 + 14 + 1 + 2 + 1 + 2 + 6 + 5
 
 
 def test_twenty_offers_at_once_give_as_many_sessions_as_there_is_room(served: Served) -> None:
