@@ -47,13 +47,14 @@ def replica(monkeypatch: pytest.MonkeyPatch) -> LiveReplica:
     monkeypatch.setattr(live_replica, "own_full_name", lambda: "host")
     monkeypatch.setattr(live_replica, "BEAT_S", 0.0)
     parts: Any = None
+    avatars: Any = SimpleNamespace(speaker=None)
 
     async def check_rate(settings: SessionSettings) -> None:
         """Every rate will do."""
 
     facts: Any = SimpleNamespace(check_rate=check_rate)
     settings: Any = SimpleNamespace(session=SessionSettings())
-    return LiveReplica(parts, facts, parts, FakeVoice(), settings)
+    return LiveReplica(parts, facts, avatars, FakeVoice(), settings)
 
 
 @pytest.mark.parametrize(

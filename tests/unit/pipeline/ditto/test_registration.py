@@ -161,11 +161,11 @@ def test_idle_is_nearly_zero_continuous_and_any_stretch_is_the_same() -> None:
 
 
 def test_one_degree_of_idle_is_one_degree() -> None:
-    from pipeline.ditto.behaviour import _logit_slope
+    from pipeline.ditto.behaviour import logit_slope
     from pipeline.ditto.motion_fields import to_degrees
 
     logits = motion_info("avatar")["yaw"]
-    before, after = to_degrees(logits), to_degrees(logits + _logit_slope(logits[0])[None])
+    before, after = to_degrees(logits), to_degrees(logits + logit_slope(logits[0])[None])
     assert float(after[0] - before[0]) == pytest.approx(1.0, abs=0.1)
 
 

@@ -79,7 +79,7 @@ def test_a_kept_file(served: Served) -> None:
     file = served.client.get(found["url"])
     assert file.headers["content-type"] == "video/mp4" and len(file.content) == found["size_bytes"]
     assert pictures(file.content) == 10
-    assert found["id"] in file.headers["content-disposition"]
+    assert f"liveanchor-{found['id'][:32]}.mp4" in file.headers["content-disposition"]
 
 
 def test_json_with_base64_gives_the_same_file(served: Served) -> None:
