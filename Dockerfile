@@ -38,6 +38,8 @@ ENV PATH=/opt/venv/bin:$PATH \
     RAY_AUTH_MODE=disabled \
     RAY_USAGE_STATS_ENABLED=0 \
     RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=serve_app.http.proxy_sockets:bounded_sockets \
+    RAY_timeout_ms_task_wait_for_death_info=200 \
+    RAY_core_worker_internal_heartbeat_ms=200 \
     RAY_worker_niceness=0
 WORKDIR /data/liveanchor
 

@@ -14,6 +14,7 @@ fi
 export RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=${RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH:-serve_app.http.proxy_sockets:bounded_sockets} # docs/security.md
 export RAY_worker_niceness=${RAY_worker_niceness:-0} # docs/operations.md
 export RAY_health_check_period_ms=${RAY_health_check_period_ms:-1000} RAY_health_check_failure_threshold=${RAY_health_check_failure_threshold:-3} # a dead node is noticed after 3 s
+export RAY_timeout_ms_task_wait_for_death_info=${RAY_timeout_ms_task_wait_for_death_info:-200} RAY_core_worker_internal_heartbeat_ms=${RAY_core_worker_internal_heartbeat_ms:-200} # docs/operations.md
 cpus=$(($(nproc) / ${#gpus[@]}))
 [ "$cpus" -ge 2 ] || cpus=2
 address=${RAY_ADDRESS:-}

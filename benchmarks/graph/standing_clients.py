@@ -2,12 +2,13 @@
 
     python -m benchmarks.graph.standing_clients --url http://127.0.0.1:8000 --count 4 --speech speech.wav
 
-A viewer to whom no picture came for 1.2 s asks for its session, once a second; where the answer is 404 or 410, or twice nobody
-answers, it makes a new offer with the same presenter, seed and settings, at once and then after 1, 2, 4, 8 and 16 s. Twice a second
-it prints one JSON object with what is new: `viewers`, each with `session_id`, `pictures_at` and `drawn_at` (when pictures were
-complete, and when its session's renderer was seen to have answered, monotonic seconds of this machine), `voice_gaps` (when the
-voice went away, for how many seconds), `told` (when its session's quality became what), `inserted_ms` (silence put into its
-microphone so far) and `lost`, whether the viewer gave up. It runs until it is told to end (SIGTERM).
+A viewer to whom no picture came for 1.2 s asks for its session, each time a second after it last asked; where the answer is 404
+or 410, or twice nobody answers, it makes a new offer with the same presenter, seed and settings, at once and then after 1, 2, 4,
+8 and 16 s. Twice a second it prints one JSON object with what is new: `viewers`, each with `session_id`, `pictures_at` and
+`drawn_at` (when pictures were complete, and when its session's renderer was seen to have answered, monotonic seconds of this
+machine), `voice_gaps` (when the voice went away, for how many seconds), `told` (when its session's quality became what),
+`inserted_ms` (silence put into its microphone so far) and `lost`, whether the viewer gave up. It runs until it is told to end
+(SIGTERM).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,9 +61,18 @@ class StandingViewer:
     Args:
         speech: Microphone, float32 (n,), 16 kHz; it is spoken again and again.
         fields: Fields of every offer.
+        clock: Monotonic seconds between questions.
+        pause: Waits for some seconds between questions.
     """
 
-    def __init__(self, speech: F32, fields: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        speech: F32,
+        fields: dict[str, Any],
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._clock, self._pause = clock, pause
         self._speech, self._fields = speech, fields
         self._now = LightViewer(speech, fields, loops=True)
         self._news = News()
@@ -144,6 +155,7 @@ class StandingViewer:
         """Ask for the session until it is known to be gone, or pictures come again."""
         unheard, since = 0, self._now.last_picture_at
         while not over.is_set() and self._now.last_picture_at == since:
+            asked_at = self._clock()
             try:
                 answer = await http.get(f"/stream/webrtc/{self._now.session_id}/stats", timeout=ASK_EVERY_S)
             except httpx.HTTPError:
@@ -154,7 +166,7 @@ class StandingViewer:
                     return True
             if unheard >= MAX_UNHEARD:
                 return True
-            await asyncio.sleep(ASK_EVERY_S)
+            await self._pause(max(0.0, asked_at + ASK_EVERY_S - self._clock()))
         return False
 
     def _leave(self, http: httpx.AsyncClient) -> None:

@@ -18,7 +18,7 @@ from deployments.graph.handle_calls import translated
 from deployments.graph.placement import in_replica
 from deployments.graph.session_cost import MeasuredCost, StageCost
 from deployments.host.app_actors import pool_of
-from deployments.host.token_pool import StageReport
+from deployments.host.stage_set import StageReport
 from kernels.errors import LiveAnchorError, first_line
 
 _log = structlog.get_logger(__name__)

@@ -16,7 +16,8 @@ import ray
 from deployments.host.command import Answer
 from deployments.host.counted_pool import CountedPool
 from deployments.host.live_registry import SessionRegistry
-from deployments.host.token_pool import Lease, StageReport
+from deployments.host.stage_set import StageReport
+from deployments.host.token_pool import Lease
 from deployments.video_jobs.commands import JobCommand
 from deployments.video_jobs.sqlite_store import SqliteJobStore
 from engines.weights.home import liveanchor_home

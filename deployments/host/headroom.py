@@ -26,7 +26,9 @@ class Headroom:
     A chunk's *share* is the time that its pictures took, from the request to their return, over the time for which they are shown.
     Above 1 a session cannot keep up. Shares grow with the number of sessions that speak at once, because they wait for each
     other; so the share that one more session would lead to is taken as `share * (n + 1) / n`, n = sessions that spoke within the
-    window. Idle sessions make no chunks and cost no stage anything: only `max_sessions` bounds them.
+    window. Idle sessions make no chunks and cost no stage anything: only `max_sessions` bounds them. Where sessions of other hosts
+    share the stages, one more is less than `1 / n` of the load: the pool of tokens, which knows them all, says how much
+    (`Lease.growth`), and the smaller factor holds.
 
     A session whose client does not come keeps its place only while no other session needs it: once all places are taken, the one
     that has waited longest gives way, after `grace_s`. A bound on places without clients would not help: one client could fill it
@@ -68,17 +70,18 @@ class Headroom:
         share = self.share()
         self._crowded = share >= CROWDED or (self._crowded and share >= ROOMY)
 
-    def admit(self, session_id: str, last_try: bool = True) -> None:
+    def admit(self, session_id: str, last_try: bool = True, growth: float = math.inf) -> None:
         """Take a place.
 
         Args:
             session_id: Id of the session that takes it.
             last_try: Whether a refusal is counted; a caller that asks other hosts too passes False.
+            growth: Factor by which the session raises the load of its stages; infinite where nobody knows.
 
         Raises:
             NoCapacityError: There is no room.
         """
-        capacity = self.capacity()
+        capacity = self.capacity(growth)
         if len(self._held) >= capacity:
             self.refused += last_try
             reason = (
@@ -132,15 +135,15 @@ class Headroom:
         shares = sorted(share for _, _, share in self._chunks)
         return shares[math.ceil(PERCENTILE * len(shares)) - 1]
 
-    def capacity(self) -> int:
-        """Number of sessions that fit now, including the sessions that are here."""
-        return self._max_sessions if self.in_time() else min(len(self._held), self._max_sessions)
+    def capacity(self, growth: float = math.inf) -> int:
+        """Number of sessions that fit now, including the sessions that are here; `growth` as for `admit`."""
+        return self._max_sessions if self.in_time(growth) else min(len(self._held), self._max_sessions)
 
-    def in_time(self) -> bool:
-        """Whether one more session would leave all of them in time."""
+    def in_time(self, growth: float = math.inf) -> bool:
+        """Whether one more session would leave all of them in time; `growth` as for `admit`."""
         share = self.share()
         speaking = len({who for _, who, _ in self._chunks})
-        return not speaking or share * (speaking + 1) / speaking <= self._max_share
+        return not speaking or share * min((speaking + 1) / speaking, growth) <= self._max_share
 
     def _trim(self) -> None:
         oldest = self._clock() - WINDOW_S

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -116,7 +117,8 @@ class LiveSessions:
         """
         if offer.last_try:
             await self._make_room()
-        self.headroom.admit(offer.session_id, offer.last_try)
+        growth = math.inf if offer.lease is None else offer.lease.growth
+        self.headroom.admit(offer.session_id, offer.last_try, growth)
         entry: HostedSession | None = None
         try:
             avatar, canvas = await self._avatars.find(offer.avatar_id)

@@ -11,54 +11,25 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from deployments.graph.errors import NotReadyError
-from deployments.graph.session_cost import StageCost, tokens, weight
+from deployments.host.headroom import WINDOW_S
 from deployments.host.live_errors import NoCapacityError
+from deployments.host.stage_set import SET_LOST_S, StageReport, StageSet
 
-RENDERER: Final = "renderer"
-"""The stage that makes a set: where it is, sessions can be drawn."""
 LEASE_S: Final = 10.0
 """Seconds after which a lease ends that its host does not renew; hosts renew every 2 s."""
-SET_LOST_S: Final = 10.0
-"""Seconds without a report after which a set counts as gone."""
 CLOSE: Final = 1.0
 """Free tokens by which a set may lie behind the freest one and still count as equal; then the avatar decides."""
 WARM: Final = 2.0
 """Free tokens by which a set that has the avatar prepared may lie behind the freest one and still win."""
-SLOW_WAIT_MS: Final = 80.0
-"""Milliseconds that chunks may wait for their batch (95th percentile) before their set counts as slow."""
 SLOW_FOR_S: Final = 5.0
-CROWDED: Final = 0.6
-"""Share of a set's tokens from which on its sessions should ask the stages less often."""
-ROOMY: Final = 0.5
-"""Share below which they may ask as often as they like again."""
 MOVE_NEEDS: Final = 2.0
 """Free tokens that another set must have for a session to move there from a slow one."""
-
-
-@dataclass(frozen=True)
-class StageReport:
-    """What one stage replica says about itself.
-
-    Attributes:
-        set_id: Name of the set, the id of the Ray node that its GPU belongs to.
-        cost: What one second of speech takes of the stage.
-        wait_ms: 95th percentile of the time that chunks waited for their batch lately, in milliseconds.
-        avatars: Ids of the avatars that the replica has prepared; only the renderer says.
-        doubles: Whether the replica draws frames above 25 per second itself; only the renderer says.
-        most: Sessions that the operator allows on the set; None for as many as fit.
-    """
-
-    set_id: str
-    cost: StageCost
-    wait_ms: float = 0.0
-    avatars: frozenset[str] = frozenset()
-    doubles: bool = False
-    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +43,8 @@ class Lease:
         fps: Frames per second that its viewers get.
         avatar_id: Id of its avatar; empty for the default one.
         crowded: Whether most of the set's tokens are taken.
+        growth: Factor by which this session raises the load of its set above that of the last `WINDOW_S`, at least 1; infinite
+            where the set has no bound that could vouch for it.
     """
 
     session_id: str
@@ -80,54 +53,15 @@ class Lease:
     fps: float = 25.0
     avatar_id: str = ""
     crowded: bool = field(default=False, compare=False)
-
-
-class _Set:
-    """The stages of one set, as they last reported."""
-
-    def __init__(self) -> None:
-        self._reports: dict[str, tuple[StageReport, float]] = {}
-        self.slow_since: float | None = None
-        self._crowded = False
-
-    def take(self, report: StageReport, now: float) -> None:
-        self._reports[report.cost.stage] = (report, now)
-        slow = any(one.wait_ms > SLOW_WAIT_MS for one, _ in self._reports.values())
-        self.slow_since = (now if self.slow_since is None else self.slow_since) if slow else None
-
-    def forget_silent(self, now: float) -> None:
-        self._reports = {name: one for name, one in self._reports.items() if now - one[1] <= SET_LOST_S}
-
-    @property
-    def draws(self) -> bool:
-        return RENDERER in self._reports
-
-    @property
-    def renderer(self) -> StageReport:
-        return self._reports[RENDERER][0]
-
-    @property
-    def costs(self) -> list[StageCost]:
-        return [one.cost for one, _ in self._reports.values()]
-
-    @property
-    def tokens(self) -> float:
-        fit = tokens(self.costs)
-        return fit if self.renderer.most is None else min(fit, float(self.renderer.most))
-
-    def is_crowded(self, used: float) -> bool:
-        share = used / self.tokens
-        self._crowded = share >= CROWDED or (self._crowded and share >= ROOMY)
-        return self._crowded
-
-    def weight(self, fps: float) -> float:
-        return weight(self.costs, fps, self.renderer.doubles)
+    growth: float = field(default=math.inf, compare=False)
 
 
 @dataclass
 class _Held:
     lease: Lease
     until: float
+    served: bool = False
+    """Whether a host renewed it: what an offer that found no host held was no load."""
 
 
 @dataclass(frozen=True)
@@ -164,14 +98,15 @@ class TokenPool:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began_at = clock()
-        self._sets: dict[str, _Set] = {}
-        self._drawing: dict[str, _Set] = {}
+        self._sets: dict[str, StageSet] = {}
+        self._drawing: dict[str, StageSet] = {}
         self._held: dict[str, _Held] = {}
+        self._left: deque[tuple[float, str]] = deque()
         self._refused = 0
 
     def report(self, report: StageReport) -> None:
         """Take in what a stage replica says about itself; it counts as alive for `SET_LOST_S` more."""
-        self._sets.setdefault(report.set_id, _Set()).take(report, self._clock())
+        self._sets.setdefault(report.set_id, StageSet()).take(report, self._clock())
 
     def acquire(self, session_id: str, fps: float, avatar_id: str = "") -> Lease:
         """Take tokens for a session, on the set where it should run.
@@ -195,7 +130,9 @@ class TokenPool:
             self._refused += 1
             used, there = sum(self._used().values()), sum(one.tokens for one in self._drawing.values())
             raise NoCapacityError(math.ceil(used), math.floor(there), "every GPU is taken by sessions that may speak")
-        lease = Lease(session_id, chosen, self._drawing[chosen].weight(fps), fps, avatar_id)
+        weighs = self._drawing[chosen].weight(fps)
+        lease = Lease(session_id, chosen, weighs, fps, avatar_id, growth=self._growth(chosen))
+        self._comes_for_one_that_left(chosen)
         self._held[session_id] = _Held(lease, self._clock() + LEASE_S)
         return lease
 
@@ -211,7 +148,7 @@ class TokenPool:
         current = []
         for lease in leases:
             held = self._held.setdefault(lease.session_id, _Held(lease, now))
-            held.until = now + LEASE_S
+            held.until, held.served = now + LEASE_S, True
             if self._should_move(held.lease):
                 self._move(held)
             current.append(held)
@@ -223,7 +160,9 @@ class TokenPool:
 
     def release(self, session_id: str) -> None:
         """Give a session's tokens back; a second time does nothing."""
-        self._held.pop(session_id, None)
+        held = self._held.pop(session_id, None)
+        if held is not None and held.served:
+            self._left.append((self._clock(), held.lease.set_id))
 
     def stats(self) -> PoolStats:
         """The pool as it is now."""
@@ -252,6 +191,19 @@ class TokenPool:
                 return max(warm, key=lambda name: (free[name], _rank(avatar_id, name)))
             slack = CLOSE
         return max((name for name in free if free[name] >= most - slack), key=lambda name: _rank(avatar_id, name))
+
+    def _growth(self, set_id: str) -> float:
+        """Sessions of a set with one more, over most that it served lately: those that return after a host's death add nothing."""
+        if math.isinf(self._drawing[set_id].tokens):
+            return math.inf
+        there = sum(held.lease.set_id == set_id for held in self._held.values())
+        lately = there + sum(name == set_id for _, name in self._left)
+        return max(1.0, (there + 1) / max(1, lately))
+
+    def _comes_for_one_that_left(self, set_id: str) -> None:
+        """Let each session that left vouch for one that comes, no more."""
+        if (left := next((one for one in self._left if one[1] == set_id), None)) is not None:
+            self._left.remove(left)
 
     def _should_move(self, lease: Lease) -> bool:
         home = self._drawing.get(lease.set_id)
@@ -283,7 +235,9 @@ class TokenPool:
             one.forget_silent(now)
         self._drawing = {name: one for name, one in self._sets.items() if one.draws}
         for session_id in [session_id for session_id, held in self._held.items() if held.until < now]:
-            del self._held[session_id]
+            self.release(session_id)
+        while self._left and now - self._left[0][0] > WINDOW_S:
+            self._left.popleft()
 
 
 def _rank(avatar_id: str, set_id: str) -> bytes:

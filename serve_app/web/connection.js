@@ -171,6 +171,7 @@ export class Connection {
   async #ask() {
     if (this.asking) return;
     this.asking = true;
+    const began = performance.now();
     try {
       await getJson(`/stream/webrtc/${this.id}/stats`, { signal: AbortSignal.timeout(ASK_MS) });
       this.unheard = 0;
@@ -181,7 +182,8 @@ export class Connection {
       if (this.unheard >= MAX_UNHEARD) this.end(CUT);
     } finally {
       this.asking = false;
-      setTimeout(() => { if (!this.over && (this.stalled || this.pc.connectionState === "disconnected")) this.#ask(); }, ASK_MS);
+      const pause = Math.max(0, began + ASK_MS - performance.now()); // a question that nobody answered has waited already
+      setTimeout(() => { if (!this.over && (this.stalled || this.pc.connectionState === "disconnected")) this.#ask(); }, pause);
     }
   }
 

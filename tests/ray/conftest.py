@@ -70,7 +70,7 @@ def environment(home: Path) -> Iterator[None]:
     patch = pytest.MonkeyPatch()
     for name in [name for name in os.environ if name.startswith("LIVEANCHOR_")] + ["RAY_ADDRESS"]:
         patch.delenv(name, raising=False)
-    from serve_app.cluster.own import NICENESS, NICENESS_ENV
+    from serve_app.cluster.own import CALL_DEATH, NICENESS, NICENESS_ENV
 
     for name, value in {
         "LIVEANCHOR_HOME": str(home / "data"),
@@ -79,6 +79,7 @@ def environment(home: Path) -> Iterator[None]:
         "OMP_NUM_THREADS": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
         NICENESS_ENV: NICENESS,
+        **CALL_DEATH,
         **SELDOM,
         "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "0.5",
         "RAY_SERVE_HANDLE_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "0.5",

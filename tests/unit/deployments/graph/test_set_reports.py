@@ -17,7 +17,7 @@ from deployments.graph.calls import Distribution, StageStats
 from deployments.graph.errors import NotReadyError
 from deployments.graph.session_cost import MeasuredCost
 from deployments.graph.set_reports import MEASURED_OVER_S, SetReports, percentile_between
-from deployments.host.token_pool import StageReport
+from deployments.host.stage_set import StageReport
 from tests.support.manual_clock import ManualClock
 
 ENDS = (10.0, 80.0, 160.0)

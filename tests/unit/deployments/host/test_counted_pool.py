@@ -13,7 +13,7 @@ from deployments.host import counted_pool
 from deployments.host.counted_pool import CountedPool
 from deployments.host.late_pictures import LatePictures
 from deployments.host.live_errors import NoCapacityError
-from deployments.host.token_pool import RENDERER, SET_LOST_S, StageReport
+from deployments.host.stage_set import RENDERER, SET_LOST_S, StageReport
 
 EXPORTED: dict[str, dict[str, float]] = {}
 

@@ -133,3 +133,15 @@ def test_nobody_gives_way_where_that_would_let_nobody_in() -> None:
     assert headroom.give_way() is None
     clock.now += WINDOW_S + 1
     assert headroom.give_way() == "s2"
+
+
+def test_a_session_that_adds_little_to_what_other_hosts_share_is_let_in() -> None:
+    headroom = Headroom(8, 0.8, ManualClock())
+    headroom.admit("s1")
+    _chunks(headroom, "s1", 0.41)
+    with pytest.raises(NoCapacityError):
+        headroom.admit("s2")  # 0.41 * 2 / 1
+    headroom.admit("s2", growth=6 / 5)
+    _chunks(headroom, "s1", 0.81)
+    with pytest.raises(NoCapacityError):
+        headroom.admit("s3", growth=1.0)  # late already, whatever it adds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 
 from deployments.graph.errors import NotReadyError
 from deployments.graph.session_cost import StageCost
+from deployments.host.headroom import WINDOW_S
 from deployments.host.live_errors import NoCapacityError
-from deployments.host.token_pool import LEASE_S, SET_LOST_S, SLOW_FOR_S, SLOW_WAIT_MS, Lease, StageReport, TokenPool
+from deployments.host.stage_set import SET_LOST_S, SLOW_WAIT_MS, StageReport
+from deployments.host.token_pool import LEASE_S, SLOW_FOR_S, Lease, TokenPool
 from tests.support.manual_clock import ManualClock
 
 
@@ -270,3 +273,34 @@ def test_every_stage_of_a_set_counts_and_only_the_renderer_makes_it_one() -> Non
         pool.acquire("s", 25.0)
     pool.report(StageReport("a", StageCost("renderer", 60.0, 60.0)))
     assert pool.stats().tokens == {"a": 10.0}  # 850 / 80
+
+
+def test_who_comes_back_after_a_hosts_death_adds_nothing_to_what_the_set_bore() -> None:
+    clock = ManualClock()
+    pool = _pool(clock, a=10)
+    leases = _admitted(pool, 6)
+    assert [lease.growth for lease in leases] == [1.0, 2.0, 3 / 2, 4 / 3, 5 / 4, 6 / 5]
+    pool.renew(leases)
+    for lost in leases[:3]:
+        pool.release(lost.session_id)
+        pool.release(lost.session_id)
+    assert [pool.acquire(f"back{number}", 25.0).growth for number in range(4)] == [1.0, 1.0, 1.0, 7 / 6]
+    pool.release("back3")  # no host had it: it was no load, and vouches for nobody
+    assert pool.acquire("new", 25.0).growth == 7 / 6
+
+
+def test_old_load_vouches_for_nobody_and_a_set_without_bound_neither() -> None:
+    clock = ManualClock()
+    pool = _pool(clock, a=10)
+    leases = _admitted(pool, 3)
+    pool.renew(leases)
+    pool.release("s0")
+    clock.now += WINDOW_S / 2
+    pool.renew(leases[1:])
+    assert pool.acquire("soon", 25.0).growth == 1.0
+    clock.now += WINDOW_S / 2 + 0.1
+    pool.report(_renderer("a", 10))
+    assert pool.acquire("late", 25.0).growth == 4 / 3
+    endless = TokenPool(clock)
+    endless.report(StageReport("cpu", StageCost("renderer", 0.0, 0.0)))
+    assert endless.acquire("s", 25.0).growth == math.inf

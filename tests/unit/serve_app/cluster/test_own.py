@@ -344,3 +344,15 @@ def test_an_address_that_is_not_this_machines_is_the_hosts_fault() -> None:
         with pytest.raises(InvalidInputError) as refused:
             check_port_is_free(host, free_port())
         assert refused.value.field == "--host" and refused.value.got.startswith(host)
+
+
+def test_all_ways_to_start_nodes_say_how_soon_calls_to_a_lost_node_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"RAY_core_worker_internal_heartbeat_ms": "1000"}
+    monkeypatch.setattr(clusters.os, "environ", found)
+    clusters._set_up_environment()
+    assert found["RAY_core_worker_internal_heartbeat_ms"] == "1000", "the operator's choice stays"
+    assert found["RAY_timeout_ms_task_wait_for_death_info"] == "200"
+    root = Path(clusters.__file__).resolve().parents[2]
+    image, nodes = (root / "Dockerfile").read_text(), (root / "docs/gpu_nodes.sh").read_text()
+    for name, value in clusters.CALL_DEATH.items():
+        assert f"{name}={value} " in image and f"{name}=${{{name}:-{value}}}" in nodes

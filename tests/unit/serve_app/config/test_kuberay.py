@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from serve_app.cluster.own import NICENESS, NICENESS_ENV
+from serve_app.cluster.own import CALL_DEATH, NICENESS, NICENESS_ENV
 from tests.support.paths import ROOT
 
 
@@ -88,6 +88,7 @@ def test_jobs_get_the_time_that_was_promised(service: dict[str, Any], serve_conf
         assert int(env["RAY_SERVE_HAPROXY_TIMEOUT_CLIENT_S"]) > promised
         assert env["RAY_AUTH_MODE"] in ("disabled", "token")
         assert env[NICENESS_ENV] == NICENESS, "replicas yield to every other program"
+        assert env.items() >= CALL_DEATH.items()
 
 
 def test_what_nodes_share_is_shared(service: dict[str, Any]) -> None:

@@ -22,7 +22,8 @@ from deployments.host.avatar_commands import ListAvatars, RegisterAvatar
 from deployments.host.live_calls import LiveAnswer, LiveHostStats, LiveOffer
 from deployments.host.live_commands import End
 from deployments.host.live_errors import NoCapacityError, SessionNotFoundError
-from deployments.host.token_pool import Lease, StageReport, TokenPool
+from deployments.host.stage_set import StageReport
+from deployments.host.token_pool import Lease, TokenPool
 from kernels.errors import LiveAnchorError
 from serve_app.http.live import ray_host as ray_live_host
 from serve_app.http.live.ray_host import RayLiveHost
