@@ -19,6 +19,12 @@ if not torch.cuda.is_available():
     # before anything imports triton: without a GPU its kernels run in the interpreter, on CPU tensors
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+# Before anything imports Ray, which reads the first once. Leftover threads of Ray Serve must never connect again after the tests
+# have ended their cluster: Ray then ends the process without a word. And Ray must never write a token into the person's home.
+os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
+os.environ["RAY_AUTH_MODE"] = "disabled"
+os.environ["RAY_DASHBOARD_STARTUP_TIMEOUT_S"] = "300"
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)  # workers share the cores
 

@@ -31,11 +31,6 @@ SELDOM = {
     "REPORTER_UPDATE_INTERVAL_MS": "30000",
 }
 """Ray takes a fifth of a core though nothing happens: the controller's loop, lists of tasks, the dashboard's numbers."""
-# For the life of this process, before Ray is imported: leftover threads of Ray Serve must never start a cluster of their own after
-# the tests have ended theirs, and Ray must never write a token into the person's home.
-os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
-os.environ["RAY_AUTH_MODE"] = "disabled"
-os.environ["RAY_DASHBOARD_STARTUP_TIMEOUT_S"] = "300"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
