@@ -14,7 +14,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 import torch
@@ -27,6 +27,8 @@ from kernels.errors import InvalidInputError, LiveAnchorError, first_line
 
 Inputs = tuple[Tensor, ...]
 Make = Callable[[], Runtime]
+Way = TypeVar("Way")
+"""What runs a network."""
 Measure = Callable[[Runtime, Inputs], float]
 """Milliseconds of one call."""
 
@@ -108,8 +110,12 @@ def choose_runtime(
     if wanted != "auto":
         return _named(wanted, eager, others, inputs, stage, on_cpu, max_error)
     memory = verdicts() if verdicts is not None else None
-    if memory is not None and (known := _remembered(memory, eager, others, inputs, stage, max_error)) is not None:
-        return known
+    if memory is not None:
+        known = remembered_way(
+            memory, {**others, "eager": eager}, lambda way: part_of(way.run(*inputs[0])), stage, max_error
+        )
+        if known is not None:
+            return known
     reference = eager()
     inputs, want = _reference_answers(reference, inputs)
     trials = [_timed(Trial("eager", reference, error=0.0), inputs, measure)]
@@ -174,28 +180,35 @@ def median_ms(call: Callable[[], object], calls: int = _TIMED_CALLS) -> float:
     return statistics.median(times)
 
 
-def _remembered(
+def remembered_way(
     memory: Verdicts,
-    eager: Make,
-    others: Mapping[str, Make],
-    inputs: Sequence[Inputs],
+    ways: Mapping[str, Callable[[], Way]],
+    answer: Callable[[Way], Tensor],
     stage: str,
     max_error: float,
-) -> Runtime | None:
-    """The way that won before, once it has given the reference's answer again; None where it does not."""
+) -> Way | None:
+    """The way that won before, once it has given the reference's answer again; None where it does not.
+
+    Args:
+        memory: What won.
+        ways: Name -> makes the way.
+        answer: The part of a way's answer that a verdict holds (`engines.runtimes.verdicts.part_of`).
+        stage: Name of the stage, for the log.
+        max_error: Largest relative error.
+    """
     verdict = memory.find()
-    make = None if verdict is None else {**others, "eager": eager}.get(verdict.runtime)
+    make = None if verdict is None else ways.get(verdict.runtime)
     if verdict is None or make is None:
         return None
     try:
-        runtime = make()
-        error = relative_error(part_of(runtime.run(*inputs[0])), verdict.answer)
+        way = make()
+        error = relative_error(answer(way), verdict.answer)
     except (LiveAnchorError, ImportError, RuntimeError) as fault:
         why = first_line(fault, named=True)
     else:
         if error <= max_error:
             _log.info("runtime chosen", stage=stage, runtime=verdict.runtime, why="won before", relative_error=error)
-            return runtime
+            return way
         why = f"relative error {error:.1e}, allowed {max_error:.0e}"
     _log.warning("verdict does not hold", stage=stage, runtime=verdict.runtime, reason=why)
     memory.forget()

@@ -7,6 +7,7 @@ remembered (`engines.runtimes.verdicts`), and then it alone is made and checked 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,7 @@ from engines.ditto.hubert.file import read_hubert
 from engines.ditto.hubert.graph import MAX_ERROR, WAYS, hubert_of, probes, verified_hubert
 from engines.ditto.hubert.onnx import WINDOW_SAMPLES, Hubert
 from engines.ditto.version import AUDIO_FILES, files_version
-from engines.runtimes.choice import RuntimeRefusedError, fastest, median_ms, relative_error, said_ms
+from engines.runtimes.choice import RuntimeRefusedError, fastest, median_ms, remembered_way, said_ms
 from engines.runtimes.kinds import RuntimeKind
 from engines.runtimes.verdicts import Verdict, Verdicts, part_of
 from kernels.arrays import F32
@@ -51,8 +52,10 @@ def hubert_runtime(folder: Path, device: str = "cpu", threads: int = 1, wanted: 
     if wanted in ("compiled", "tensorrt") and device == "cpu":
         raise RuntimeRefusedError(f"{STAGE}: runtime {wanted} does not exist on {device}; it has eager")
     memory = _memory(folder, device) if wanted == "auto" else None
-    if memory is not None and (known := _remembered(memory, folder, device, threads)) is not None:
-        return known
+    if memory is not None:
+        made = {way: partial(_made, way, folder, device, threads) for way in ("eager", "tensorrt", *WAYS)}
+        if (known := remembered_way(memory, made, _answer, STAGE, MAX_ERROR)) is not None:
+            return known
     hubert = Hubert(folder, device, threads)
     module_way = ""
     ways: dict[str, EncodeAll] = {"eager": hubert.encode_all}
@@ -109,26 +112,6 @@ def _memory(folder: Path, device: str) -> Verdicts | None:
     if device == "cpu" or not torch.cuda.is_available():
         return None
     return Verdicts(f"{STAGE}, {files_version(folder, AUDIO_FILES)}", [], device, ["eager", "tensorrt", *WAYS])
-
-
-def _remembered(memory: Verdicts, folder: Path, device: str, threads: int) -> EncodeAll | None:
-    """The way that won before, once it has given the file's answer again; None where it does not."""
-    verdict = memory.find()
-    if verdict is None or verdict.runtime not in ("eager", "tensorrt", *WAYS):
-        return None
-    try:
-        encode_all = _made(verdict.runtime, folder, device, threads)
-        error = relative_error(_answer(encode_all), verdict.answer)
-    except (LiveAnchorError, RuntimeError) as fault:
-        why = first_line(fault, named=True)
-    else:
-        if error <= MAX_ERROR:
-            _log.info("runtime chosen", stage=STAGE, runtime=verdict.runtime, why="won before", relative_error=error)
-            return encode_all
-        why = f"relative error {error:.1e}, allowed {MAX_ERROR:.0e}"
-    _log.warning("verdict does not hold", stage=STAGE, runtime=verdict.runtime, reason=why)
-    memory.forget()
-    return None
 
 
 def _made(way: str, folder: Path, device: str, threads: int) -> EncodeAll:
