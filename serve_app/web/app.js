@@ -1,7 +1,7 @@
 // The page: two steps, one button, a video that is watched while it is made.
 
 import { byId, clockText, raiseProblem, show, showProblem } from "./dom.js";
-import { Problem, asProblem, call, getJson, newRequestId } from "./api.js";
+import { asProblem, call, getJson, newRequestId } from "./api.js";
 import { Presenters } from "./presenters.js";
 import { Expression } from "./expression.js";
 import { Speech } from "./speech.js";
@@ -9,6 +9,7 @@ import { StreamPlayer } from "./player.js";
 import { finished } from "./finish_mp4.js";
 import { showPicture } from "./session.js";
 import { installTheme } from "./theme.js";
+import { showVersion } from "./version.js";
 
 const POLL_MS = 700;
 const BOXES = { audio: "speech-error", prompt: "speech-error", portrait: "presenter-error", avatar_id: "presenter-error" };
@@ -173,6 +174,4 @@ byId("cancel").addEventListener("click", () => running?.abort());
 installTheme();
 update();
 presenters.load();
-getJson("/version")
-  .then((found) => { byId("version").textContent = `LiveAnchor ${found.version}`; })
-  .catch((error) => { if (!(error instanceof Problem)) throw error; });
+showVersion();

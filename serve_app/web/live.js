@@ -1,7 +1,7 @@
 // The live page: one session at a time.
 
 import { acceptDrops, byId, clockText, raiseProblem, show, showProblem } from "./dom.js";
-import { Problem, asProblem, getJson } from "./api.js";
+import { Problem, asProblem } from "./api.js";
 import { Connection, microphone } from "./connection.js";
 import { Expression } from "./expression.js";
 import { Overlay } from "./overlay.js";
@@ -9,6 +9,7 @@ import { Presenters } from "./presenters.js";
 import { Retries } from "./retries.js";
 import { Screen } from "./screen.js";
 import { installTheme } from "./theme.js";
+import { showVersion } from "./version.js";
 import { ENDS, sentence } from "./words.js";
 
 const WORDS = {
@@ -192,6 +193,4 @@ for (const one of document.querySelectorAll("input[name=drive]")) one.addEventLi
 installTheme();
 update();
 presenters.load();
-getJson("/version")
-  .then((found) => { byId("version").textContent = `LiveAnchor ${found.version}`; })
-  .catch((error) => { if (!(error instanceof Problem)) throw error; });
+showVersion();

@@ -1,12 +1,13 @@
 // The page of conversations: one session at a time, in which the client's voice is listened to.
 
 import { byId, make, raiseProblem, show, showProblem } from "./dom.js";
-import { Problem, asProblem, getJson } from "./api.js";
+import { Problem, asProblem } from "./api.js";
 import { Connection, microphone } from "./connection.js";
 import { Presenters } from "./presenters.js";
 import { Retries } from "./retries.js";
 import { Screen } from "./screen.js";
 import { installTheme } from "./theme.js";
+import { showVersion } from "./version.js";
 import { ENDS, sentence } from "./words.js";
 
 const WORDS = {
@@ -163,6 +164,4 @@ byId("mute").addEventListener("click", () => {
 installTheme();
 update();
 presenters.load();
-getJson("/version")
-  .then((found) => { byId("version").textContent = `LiveAnchor ${found.version}`; })
-  .catch((error) => { if (!(error instanceof Problem)) throw error; });
+showVersion();
