@@ -91,9 +91,8 @@ class OwnedAvatars:
             return True
         if exists and not marks:
             self._owners.add(avatar_id, SHARED, "")
-        if (
-            rename or not exists or not self._owners.name(avatar_id, owner)
-        ):  # a note that is left over becomes a new one
+        # A note that is left over from an avatar that is gone becomes a new one.
+        if rename or not exists or not self._owners.name(avatar_id, owner):
             self._owners.add(avatar_id, owner, name)
         return not exists or marks == {owner}
 

@@ -160,10 +160,9 @@ class SessionHostReplica:
 
     async def in_work(self) -> int:
         """Number of files, videos and live sessions here."""
-        files = (
-            self._jobs.stats().active_jobs
-        )  # those of videos among them, but not while their results are being stored
-        return max(len(files), self._runner.count()) + self._live.count()
+        # Videos' files are among the active ones, but not while their results are being stored.
+        files = len(self._jobs.stats().active_jobs)
+        return max(files, self._runner.count()) + self._live.count()
 
     async def end_work(self) -> None:
         """End live sessions, and give the videos in work back to the queue."""
